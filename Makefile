@@ -1,0 +1,64 @@
+# What a contributor runs; `make` alone lists it. The first target that needs Python builds .venv
+# from the lock, and it is built anew whenever the lock changes, so it never holds anything else.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help run test quick check bench lock clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: $(VENV)/installed ## take the tour
+	@$(BIN)/python -m tidings.cli tour
+
+test: $(VENV)/installed ## run all tests
+	@$(BIN)/pytest -n auto
+
+quick: $(VENV)/installed ## run the fast tests, with few examples each: the inner loop
+	@HYPOTHESIS_PROFILE=quick $(BIN)/pytest -n auto -m "not slow"
+
+check: $(VENV)/installed ## check format, lint, types and the direction of imports
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/bench ## run the benchmarks (installs what they compare with)
+	@$(BIN)/python -m bench
+
+# Pins stay as they are unless pyproject.toml asks otherwise; UPGRADE=1 moves them all to the newest.
+COMPILE = .venv-lock/bin/uv pip compile --quiet --universal --python-version 3.11 \
+	--fork-strategy fewest --generate-hashes --no-emit-index-url --no-annotate \
+	--custom-compile-command 'make lock' $(if $(UPGRADE),--upgrade) pyproject.toml
+
+lock: .venv-lock/bin/uv ## pin the dependencies of pyproject.toml anew (UPGRADE=1: the newest)
+	$(COMPILE) --extra dev --output-file requirements.lock
+	$(COMPILE) --extra bench --constraint requirements.lock --output-file requirements-bench.lock
+
+clean: ## remove everything that make and the tools have made
+	rm -rf $(VENV) .venv-lock dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+# A stamp is written last: an interrupted install leaves none, and the next run starts over.
+
+$(VENV)/locked: requirements.lock
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("tidings needs Python 3.11 or newer, but $(PYTHON) is %d.%d. Try: make PYTHON=/path/to/python3.12" % sys.version_info[:2])'
+	@echo "Building $(VENV) from requirements.lock, once; it takes about half a minute."
+	@$(PYTHON) -m venv --clear $(VENV)
+	@$(BIN)/pip install --quiet --require-hashes --requirement requirements.lock
+	@touch $@
+
+$(VENV)/installed: $(VENV)/locked pyproject.toml
+	@$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/bench: $(VENV)/installed requirements-bench.lock
+	@$(BIN)/pip install --quiet --require-hashes --requirement requirements-bench.lock
+	@touch $@
+
+.venv-lock/bin/uv:
+	@$(PYTHON) -m venv --clear .venv-lock
+	@.venv-lock/bin/pip install --quiet uv

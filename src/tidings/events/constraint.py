@@ -1,0 +1,276 @@
+"""Constraints: what one attribute may be.
+
+Values come from disjoint domains, and absence is one more value. A constraint is therefore a
+sum: for each domain a set of its values, whether values of all other domains are admitted, and
+whether the attribute may be absent::
+
+    change < 0                      number: (-∞, 0)
+    EXISTS tags                     every domain, all of it
+    NOT EXISTS a OR a LIKE 'b%'     absent, or string: ['b', 'c')
+
+Each domain's sets are a class that obeys `ValueSet`; `register` adds another one, and neither
+the language nor routing nor matching has to know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple, Protocol, Self
+
+from tidings.events.intervals import (
+    BOOLEANS,
+    BYTE_STRINGS,
+    NUMBERS,
+    STRINGS,
+    TIMES,
+    Intervals,
+    Order,
+)
+from tidings.events.phrases import Phrase, all_of, any_of, name_text
+from tidings.events.sets import Elements, Sets
+from tidings.events.strings import NO_TYPES, Strings, Types
+from tidings.events.values import SET, STRING, domain_of, register_domain
+
+
+class ValueSet(Protocol):
+    """A set of values of one domain: immutable, hashable, equal when canonically equal.
+
+    `matches`, `intersect` and `complement` are exact. `covers` never claims too much and
+    `overlaps` never too little; a class states where they are incomplete.
+    """
+
+    @property
+    def domain(self) -> str: ...
+    @property
+    def is_empty(self) -> bool: ...
+    @property
+    def is_full(self) -> bool: ...
+    def matches(self, value: Any) -> bool: ...
+    def covers(self, other: Self) -> bool: ...
+    def overlaps(self, other: Self) -> bool: ...
+    def intersect(self, other: Self) -> Self: ...
+    def union(self, other: Self) -> Self | None:
+        """The union where it is again one such set, else None."""
+
+    def complement(self) -> tuple[Self, ...]:
+        """Sets that together are the rest of the domain."""
+
+    def phrase(self, name: str) -> Phrase:
+        """Filter text that parses to this set."""
+
+    def example(self) -> Any:
+        """Some member, or None if none was found."""
+
+    def to_plain(self) -> Any:
+        """In JSON's terms."""
+
+
+class Domain(NamedTuple):
+    """What a domain brings along."""
+
+    everything: ValueSet
+    nothing: ValueSet
+    from_plain: Callable[[Any, Types], ValueSet]
+    operators: Mapping[str, Callable[..., ValueSet]] = {}
+
+
+def _ordered(order: Order) -> Domain:
+    return Domain(
+        Intervals.everything(order),
+        Intervals.nothing(order),
+        lambda plain, types: Intervals.from_plain(order, plain),
+    )
+
+
+DOMAINS: Final[dict[str, Domain]] = {
+    **{order.domain: _ordered(order) for order in (BOOLEANS, NUMBERS, TIMES, BYTE_STRINGS)},
+    STRING: Domain(
+        Strings(Intervals.everything(STRINGS)),
+        Strings(Intervals.nothing(STRINGS)),
+        Strings.from_plain,
+    ),
+    SET: Domain(
+        Sets(),
+        Sets(upper=Elements(()), hits=[Elements(())]),
+        lambda plain, types: Sets.from_plain(plain),
+    ),
+}
+
+
+def register(name: str, value_type: type, domain: Domain) -> None:
+    """Add a domain: values of `value_type`, sets as `domain` makes them.
+
+    Its `operators` join the language: `place WITHIN (1, 2)` calls `operators["WITHIN"](1, 2)`.
+    """
+    register_domain(name, value_type)
+    DOMAINS[name] = domain
+
+
+class Absent:
+    """The value of an attribute that is not there."""
+
+    def __repr__(self) -> str:
+        return "ABSENT"
+
+
+ABSENT: Final = Absent()
+
+
+class Constraint:
+    """A set of values of one attribute. Immutable; equal sets are equal objects."""
+
+    __slots__ = ("_hash", "absent", "others", "parts")
+
+    def __init__(
+        self, parts: Mapping[str, ValueSet], *, others: bool = False, absent: bool = False
+    ) -> None:
+        # A domain is listed only where it differs from `others`.
+        self.parts = {
+            domain: part
+            for domain, part in sorted(parts.items())
+            if not (part.is_full if others else part.is_empty)
+        }
+        self.others = others
+        self.absent = absent
+        self._hash = hash((tuple(self.parts.values()), others, absent))
+
+    @classmethod
+    def of(cls, part: ValueSet) -> Constraint:
+        """Present, and in this set."""
+        constraint = cls.__new__(cls)
+        constraint.parts = {} if part.is_empty else {part.domain: part}
+        constraint.others = constraint.absent = False
+        constraint._hash = hash((tuple(constraint.parts.values()), False, False))
+        return constraint
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.others and not self.absent and not self.parts
+
+    @property
+    def is_full(self) -> bool:
+        return self.others and self.absent and not self.parts
+
+    def matches(self, value: object) -> bool:
+        """Whether a canonical value, or `ABSENT`, is admitted."""
+        if value is ABSENT:
+            return self.absent
+        part = self.parts.get(domain_of(value))
+        return self.others if part is None else part.matches(value)
+
+    def covers(self, other: Constraint) -> bool:
+        if (other.absent and not self.absent) or (other.others and not self.others):
+            return False
+        for domain in self.parts.keys() | other.parts.keys():
+            if not self._part(domain).covers(other._part(domain)):
+                return False
+        return True
+
+    def overlaps(self, other: Constraint) -> bool:
+        if (self.absent and other.absent) or (self.others and other.others):
+            return True
+        return any(
+            self._part(domain).overlaps(other._part(domain))
+            for domain in self.parts.keys() | other.parts.keys()
+        )
+
+    def intersect(self, other: Constraint) -> Constraint:
+        return Constraint(
+            {
+                domain: self._part(domain).intersect(other._part(domain))
+                for domain in self.parts.keys() | other.parts.keys()
+            },
+            others=self.others and other.others,
+            absent=self.absent and other.absent,
+        )
+
+    def union(self, other: Constraint) -> Constraint | None:
+        """The union where every domain's part is again one set, else None."""
+        parts: dict[str, ValueSet] = {}
+        for domain in self.parts.keys() | other.parts.keys():
+            part = self._part(domain).union(other._part(domain))
+            if part is None:
+                return None
+            parts[domain] = part
+        return Constraint(
+            parts, others=self.others or other.others, absent=self.absent or other.absent
+        )
+
+    def _part(self, domain: str) -> Any:
+        part = self.parts.get(domain)
+        if part is None:
+            return DOMAINS[domain].everything if self.others else DOMAINS[domain].nothing
+        return part
+
+    def phrase(self, name: str) -> Phrase:
+        """Filter text that parses to this constraint; it must not be full or empty."""
+        spoken = name_text(name)
+        choices = [Phrase(f"NOT EXISTS {spoken}")] if self.absent else []
+        if self.others:
+            except_for = [Phrase(f"{spoken} IS NOT {domain.upper()}") for domain in self.parts]
+            choices.append(all_of(except_for or [Phrase(f"EXISTS {spoken}")]))
+        choices += [part.phrase(name) for part in self.parts.values() if not part.is_empty]
+        return any_of(choices)
+
+    def example(self) -> object:
+        """Some admitted value (`ABSENT` if only that is), or None if none was found."""
+        for part in self.parts.values():
+            value = None if part.is_empty else part.example()
+            if value is not None:
+                return value
+        if self.others:
+            free = next((d for d in (STRING, *DOMAINS) if d not in self.parts), None)
+            return "anything" if free == STRING else free and DOMAINS[free].everything.example()
+        return ABSENT if self.absent else None
+
+    def to_plain(self) -> dict[str, object]:
+        """In JSON's terms."""
+        plain: dict[str, object] = {d: part.to_plain() for d, part in self.parts.items()}
+        if self.others:
+            plain["others"] = True
+        if self.absent:
+            plain["absent"] = True
+        return plain
+
+    @classmethod
+    def from_plain(cls, plain: Any, types: Types = NO_TYPES) -> Constraint:
+        parts = {
+            domain: DOMAINS[domain].from_plain(part, types)
+            for domain, part in plain.items()
+            if domain not in ("others", "absent")
+        }
+        return cls(
+            parts,
+            others=plain.get("others", False) is True,
+            absent=plain.get("absent", False) is True,
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Constraint):
+            return NotImplemented
+        return (
+            self._hash == other._hash
+            and self.others == other.others
+            and self.absent == other.absent
+            and self.parts == other.parts
+        )
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __repr__(self) -> str:
+        if self.is_empty or self.is_full:
+            return f"<Constraint {'anything' if self.is_full else 'nothing'}>"
+        return f"<Constraint {self.phrase('x').text}>"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_restored, (self.parts, self.others, self.absent))
+
+
+def _restored(parts: dict[str, ValueSet], others: bool, absent: bool) -> Constraint:
+    return Constraint(parts, others=others, absent=absent)
+
+
+EVERYTHING: Final = Constraint({}, others=True, absent=True)
+EXISTS: Final = Constraint({}, others=True)
+ABSENCE: Final = Constraint({}, absent=True)

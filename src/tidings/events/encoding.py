@@ -1,0 +1,94 @@
+"""Encoding: values in JSON's terms, and JSON text itself.
+
+JSON has no times, bytes or infinities; these are tagged: `{"$time": "2026-11-15T12:00:00Z"}`.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from tidings.events.values import element_order, parse_time, scalar, time_text
+
+
+def decode_json(text: str | bytes) -> Any:
+    """Read JSON; `ValueError` says what is wrong with it."""
+    try:
+        return msgspec.json.decode(text)
+    except RecursionError:
+        raise ValueError("JSON is nested too deeply") from None
+    except (msgspec.MsgspecError, UnicodeError) as problem:
+        raise ValueError(f"not valid JSON: {problem}") from None
+
+
+def encode_json(plain: object) -> str:
+    """Write JSON on one line."""
+    return msgspec.json.encode(plain).decode()
+
+
+def json_kind(plain: object) -> str:
+    """What a JSON reader would call it.
+
+    >>> json_kind([]), json_kind(None), json_kind(1)
+    ('an array', 'null', 'a number')
+    """
+    for kind, word in _KINDS:
+        if isinstance(plain, kind):
+            return word
+    return "null"
+
+
+_KINDS: Final = (
+    (bool, "a boolean"),
+    (int | float, "a number"),
+    (str, "a string"),
+    (list, "an array"),
+    (dict, "an object"),
+)
+_TAGS: Final = frozenset({"$time", "$bytes", "$number"})
+
+
+def is_tagged(value: Mapping[Any, Any]) -> bool:
+    """Whether a mapping is a tagged value and no mapping of attributes."""
+    return len(value) == 1 and next(iter(value)) in _TAGS
+
+
+def to_plain(value: object) -> object:
+    """A canonical value in JSON's terms; what JSON lacks is tagged: `{"$time": …}`."""
+    kind = value.__class__
+    if kind is datetime:
+        return {"$time": time_text(value)}  # type: ignore[arg-type]
+    if kind is bytes:
+        return {"$bytes": base64.b64encode(value).decode()}  # type: ignore[arg-type]
+    if kind is frozenset:
+        members = sorted(value, key=element_order)  # type: ignore[call-overload]
+        return [to_plain(scalar(m)) for m in members]
+    if kind is float and math.isinf(value):  # type: ignore[arg-type]
+        return {"$number": "Infinity" if value > 0 else "-Infinity"}  # type: ignore[operator]
+    return value
+
+
+def from_plain(value: object) -> object:
+    """The value behind a tag; anything else as it is. `ValueError` if the tag is damaged.
+
+    >>> from_plain({"$bytes": "AQI="})
+    b'\\x01\\x02'
+    """
+    if isinstance(value, list):
+        return [from_plain(v) for v in value]
+    if not isinstance(value, dict) or not is_tagged(value):
+        return value
+    ((tag, content),) = value.items()
+    match tag, content:
+        case "$time", str():
+            return parse_time(content)
+        case "$bytes", str():
+            return base64.b64decode(content, validate=True)
+        case "$number", "Infinity" | "-Infinity":
+            return float(content)
+    raise ValueError(f"{tag} can't be {content!r}")

@@ -1,0 +1,130 @@
+"""Schemas: what is known of attributes and event types beforehand."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final, Self
+
+from tidings.events.constraint import DOMAINS, Constraint
+from tidings.events.errors import SchemaError
+from tidings.events.intervals import AFTER, BEFORE, NUMBERS, Intervals
+from tidings.events.notification import Notification
+from tidings.events.strings import Types
+from tidings.events.values import NUMBER, TIME, domain_of, parse_time
+
+INTEGER: Final = "integer"
+
+
+class Schema:
+    """Declared domains of attributes, and the hierarchy of event types. Immutable.
+
+    What is not declared stays free. An attribute declared `integer` is a number without a
+    fraction, so `> 3` and `>= 4` are the same constraint on it.
+
+    >>> from tidings.events import Filter
+    >>> schema = Schema({"size": "integer"}, types={"stock.quote": ["stock"]})
+    >>> Filter.parse("size > 3", schema=schema) == Filter.parse("size >= 4", schema=schema)
+    True
+    """
+
+    __slots__ = ("attributes", "types")
+
+    def __init__(
+        self,
+        attributes: Mapping[str, str] | None = None,
+        *,
+        types: Mapping[str, Iterable[str]] | None = None,
+    ) -> None:
+        self.attributes = dict(attributes or {})
+        for name, kind in self.attributes.items():
+            if kind != INTEGER and kind not in DOMAINS:
+                known = ", ".join([*DOMAINS, INTEGER])
+                raise SchemaError(f"attribute {name!r} is declared {kind!r}; known are {known}")
+        self.types = Types(types)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a TOML file with the tables `attributes` (name = domain) and `types`
+        (name = list of the types it inherits from)."""
+        try:
+            content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as problem:
+            raise SchemaError(f"{path}: {problem}") from None
+        for table, entry in (("attributes", str), ("types", list)):
+            entries = content.get(table, {})
+            if not isinstance(entries, dict) or not all(
+                isinstance(e, entry) for e in entries.values()
+            ):
+                raise SchemaError(f"{path}: [{table}] must map names to {entry.__name__} values")
+        unknown = content.keys() - {"attributes", "types"}
+        if unknown:
+            raise SchemaError(
+                f"{path}: unknown table {min(unknown)!r}; known are attributes, types"
+            )
+        return cls(content.get("attributes"), types=content.get("types"))
+
+    def domain(self, name: str) -> str | None:
+        """The declared domain of an attribute, or None."""
+        kind = self.attributes.get(name)
+        return NUMBER if kind == INTEGER else kind
+
+    def check(self, notification: Notification) -> None:
+        """Raise `SchemaError` if a value is not of its declared domain."""
+        for name, kind in self.attributes.items():
+            if name not in notification:
+                continue
+            value = notification.attributes[name]
+            found = domain_of(value)
+            if kind == INTEGER and found == NUMBER and value % 1:  # type: ignore[operator]
+                raise SchemaError(f"attribute {name!r} is declared integer, not {value!r}")
+            if found != self.domain(name):
+                raise SchemaError(f"attribute {name!r} is declared {kind}, not {found}")
+
+    def read(self, plain: Mapping[str, Any]) -> Notification:
+        """A notification from decoded JSON: text becomes a time where one is declared."""
+        notification = Notification(plain)
+        for name, kind in self.attributes.items():
+            value = notification.attributes.get(name)
+            if kind == TIME and isinstance(value, str):
+                try:
+                    notification.attributes[name] = parse_time(value)
+                except ValueError as problem:
+                    raise SchemaError(f"attribute {name!r}: not a time: {problem}") from None
+        self.check(notification)
+        return notification
+
+    def refine(self, name: str, constraint: Constraint) -> Constraint:
+        """The one form of constraints that admit the same values of a declared attribute."""
+        part = constraint.parts.get(NUMBER)
+        if self.attributes.get(name) != INTEGER or not isinstance(part, Intervals):
+            return constraint
+        parts = {**constraint.parts, NUMBER: _whole(part)}
+        return Constraint(parts, others=constraint.others, absent=constraint.absent)
+
+
+def _whole(intervals: Intervals) -> Intervals:
+    """The same whole numbers, with closed ends and no gap between neighbours."""
+    ends: list[list[int | float]] = []
+    for low, high in intervals.spans():
+        first = -math.inf if low is None else math.ceil(low[0])
+        last = math.inf if high is None else math.floor(high[0])
+        if low == (first, AFTER):
+            first += 1
+        if high == (last, BEFORE):
+            last -= 1
+        if ends and ends[-1][1] + 1 == first:
+            ends[-1][1] = last
+        elif first <= last:
+            ends.append([first, last])
+    whole = Intervals.nothing(NUMBERS)
+    for first, last in ends:
+        span = Intervals.everything(NUMBERS)
+        if first != -math.inf:
+            span = span.intersect(Intervals.above(NUMBERS, first, closed=True))
+        if last != math.inf:
+            span = span.intersect(Intervals.below(NUMBERS, last, closed=True))
+        whole = whole.union(span)
+    return whole

@@ -1,0 +1,187 @@
+"""Values: the domains an attribute's value can come from, and the one form each is held in.
+
+Every value belongs to exactly one domain, told by its Python type. A boolean is not a number
+here although Python says so; integers and floats are one domain and compare by exact value.
+"""
+
+from __future__ import annotations
+
+import enum
+import operator
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Final, TypeAlias
+
+import msgspec
+
+from tidings.events.errors import NotificationError
+
+Scalar: TypeAlias = bool | int | float | str | datetime | bytes
+
+
+class Truth(enum.Enum):
+    """A boolean inside a set: Python's own `True` would be the same element as `1`."""
+
+    FALSE = False
+    TRUE = True
+
+
+Element: TypeAlias = Truth | int | float | str | datetime | bytes
+
+BOOLEAN: Final = "boolean"
+NUMBER: Final = "number"
+STRING: Final = "string"
+TIME: Final = "time"
+BYTES: Final = "bytes"
+SET: Final = "set"
+CARRIED: Final = "carried"  # lists of mappings and the like: present, not filterable
+
+_DOMAIN_OF: Final[dict[type, str]] = {
+    bool: BOOLEAN,
+    int: NUMBER,
+    float: NUMBER,
+    str: STRING,
+    datetime: TIME,
+    bytes: BYTES,
+    frozenset: SET,
+}
+
+
+def domain_of(value: object) -> str:
+    """The domain of a canonical value.
+
+    >>> domain_of(True), domain_of(1), domain_of("x"), domain_of(frozenset({1}))
+    ('boolean', 'number', 'string', 'set')
+    """
+    return _DOMAIN_OF.get(value.__class__, CARRIED)
+
+
+def register_domain(name: str, value_type: type) -> None:
+    """Let values of `value_type` (immutable, hashable) form a domain of their own."""
+    if _DOMAIN_OF.setdefault(value_type, name) != name:
+        raise ValueError(
+            f"{value_type.__name__} values already are the domain {domain_of(value_type)}"
+        )
+
+
+def canonical(value: object, field: str) -> object:
+    """`value` as notifications hold it, or `NotificationError`.
+
+    Sets and lists of scalars become frozensets of elements; what holds mappings or further
+    lists is carried as it is.
+    """
+    kind = value.__class__
+    if kind is str:
+        return _encodable(value, field)  # type: ignore[arg-type]
+    if kind is int or kind is bool or kind is bytes:
+        return value
+    if kind is float:
+        if value != value:
+            raise NotificationError("NaN is not a number that can be compared", field=field)
+        return value
+    if kind is datetime:
+        return utc(value, field)  # type: ignore[arg-type]
+    if isinstance(value, list | tuple | set | frozenset):
+        return _collection(value, field)
+    if kind in _DOMAIN_OF:
+        return value
+    return _converted(value, field)
+
+
+def _encodable(text: str, field: str) -> str:
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise NotificationError("holds half of a surrogate pair", field=field) from None
+    return text
+
+
+def utc(when: datetime, field: str) -> datetime:
+    """`when` in UTC; a time without a zone is refused, since nobody knows what it means."""
+    if when.tzinfo is None or when.utcoffset() is None:
+        raise NotificationError("a time needs a zone, such as +00:00", field=field)
+    try:
+        return when.astimezone(UTC)
+    except OverflowError:
+        raise NotificationError("the time is out of range in UTC", field=field) from None
+
+
+def _collection(items: Iterable[object], field: str) -> object:
+    members = list(items)
+    if any(isinstance(m, Mapping | list | tuple | set | frozenset) or m is None for m in members):
+        return _carried(members, field)
+    return frozenset(element(canonical(m, field)) for m in members)
+
+
+def _carried(members: list[object], field: str) -> object:
+    """A private copy of what no filter looks into; it must be JSON, so that it can travel."""
+    try:
+        return msgspec.json.decode(msgspec.json.encode(members))
+    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as problem:
+        raise NotificationError(f"cannot be carried: {problem}", field=field) from None
+
+
+def _converted(value: object, field: str) -> object:
+    """Subclasses and look-alikes (enum members, NumPy scalars) become the plain value."""
+    for plain in (int, float, str):
+        if isinstance(value, plain):
+            return canonical(plain(value), field)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    if isinstance(value, datetime):
+        return utc(datetime.fromisoformat(value.isoformat()), field)
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        pass
+    raise NotificationError(
+        f"a {value.__class__.__name__} is none of boolean, number, string, time, bytes, "
+        "or a set of these",
+        field=field,
+    )
+
+
+def element(value: object) -> Element:
+    """A canonical scalar as an element of a set."""
+    if value.__class__ is bool:
+        return Truth.TRUE if value else Truth.FALSE
+    return value  # type: ignore[return-value]
+
+
+def scalar(item: Element) -> Scalar:
+    """An element of a set as the plain scalar that a program expects."""
+    return bool(item.value) if item.__class__ is Truth else item  # type: ignore[return-value]
+
+
+def element_order(item: Element) -> tuple[str, Scalar]:
+    """A total order over elements of any domains, for canonical text."""
+    plain = scalar(item)
+    return (domain_of(plain), plain)
+
+
+def exact(number: int | float) -> int | float:
+    """One spelling for each number: 2.0 and 2 are the same constant."""
+    if number.__class__ is float and number.is_integer():
+        return int(number)
+    return number
+
+
+def time_text(when: datetime) -> str:
+    """RFC 3339 in UTC, as short as it is exact."""
+    return when.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+_FRACTION = re.compile(r"\.\d{7,}")
+
+
+def parse_time(text: str) -> datetime:
+    """An RFC 3339 time or an ISO date, in UTC where no zone is given; `ValueError` otherwise."""
+    if _FRACTION.search(text):
+        raise ValueError("times are exact to the microsecond, not finer")
+    when = datetime.fromisoformat(text.strip())
+    try:
+        return when.replace(tzinfo=UTC) if when.tzinfo is None else when.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("the time is out of range in UTC") from None
