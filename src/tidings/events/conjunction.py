@@ -93,7 +93,9 @@ class Conjunction:
 
     @classmethod
     def from_plain(cls, plain: Any, types: Types = NO_TYPES) -> Conjunction | None:
-        constraints = {str(n): Constraint.from_plain(c, types) for n, c in plain.items()}
+        if "" in plain:
+            raise ValueError("an attribute's name is not empty")
+        constraints = {n: Constraint.from_plain(c, types) for n, c in plain.items()}
         return None if any(c.is_empty for c in constraints.values()) else cls(constraints)
 
     def __eq__(self, other: object) -> bool:

@@ -15,6 +15,7 @@ the language nor routing nor matching has to know.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import zip_longest
 from typing import Any, Final, NamedTuple, Protocol, Self
 
 from tidings.events.intervals import (
@@ -269,6 +270,68 @@ class Constraint:
 
 def _restored(parts: dict[str, ValueSet], others: bool, absent: bool) -> Constraint:
     return Constraint(parts, others=others, absent=absent)
+
+
+def unions(constraints: list[Constraint], *, most: int | None = None) -> list[Constraint]:
+    """As few constraints with the same union as pairwise unions give, in canonical form.
+
+    Each domain is joined by itself, so that it does not matter which parts came together.
+    `OverflowError` if more than `most` of one domain would have to be compared with each other.
+    """
+    if len(constraints) == 1:
+        return constraints
+    others = any(c.others for c in constraints)
+    absent = any(c.absent for c in constraints)
+    domains = sorted({domain for c in constraints for domain in c.parts})
+    joined = {
+        d: _joined([c._part(d) for c in constraints], most) or [DOMAINS[d].nothing] for d in domains
+    }
+    count = max([1, *map(len, joined.values())])
+    return [
+        Constraint(
+            {d: parts[at] for d, parts in joined.items() if at < len(parts)},
+            others=others and at == 0,
+            absent=absent and at == 0,
+        )
+        for at in range(count)
+    ]
+
+
+def _joined(parts: list[ValueSet], most: int | None) -> list[ValueSet]:
+    """The union of sets of one domain as few sets. Those that always have a union come first:
+    their text may be an OR, and has to lead back to the same outcome."""
+    ordered = [p for p in parts if _is_ordered(p) and not p.is_empty]
+    while len(ordered) > 1:  # in rounds, so that ten thousand points are no trouble
+        pairs = zip_longest(ordered[::2], ordered[1::2], fillvalue=ordered[-1])
+        ordered = [union for one, other in pairs if (union := one.union(other)) is not None]
+    spelt = {p: p.phrase("x").text for p in parts if not _is_ordered(p) and not p.is_empty}
+    if most is not None and len(spelt) > most:
+        raise OverflowError(len(spelt))
+    left = ordered + sorted(spelt, key=spelt.__getitem__)
+    while True:
+        found = _union_of_any_two(left)
+        if len(found) == len(left):
+            return left
+        left = found
+
+
+def _is_ordered(part: ValueSet) -> bool:
+    return isinstance(part, Intervals) or (
+        isinstance(part, Strings) and not part.passing and not part.failing
+    )
+
+
+def _union_of_any_two(parts: list[ValueSet]) -> list[ValueSet]:
+    done: list[ValueSet] = []
+    for part in parts:
+        for at, other in enumerate(done):
+            union = other.union(part)
+            if union is not None:
+                done[at] = union
+                break
+        else:
+            done.append(part)
+    return done
 
 
 EVERYTHING: Final = Constraint({}, others=True, absent=True)

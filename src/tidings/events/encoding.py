@@ -58,6 +58,13 @@ def is_tagged(value: Mapping[Any, Any]) -> bool:
     return len(value) == 1 and next(iter(value)) in _TAGS
 
 
+def as_list(plain: object) -> list[Any]:
+    """What must be a JSON array; `ValueError` if it is not."""
+    if not isinstance(plain, list):
+        raise ValueError(f"expected an array, found {json_kind(plain)}")
+    return plain
+
+
 def to_plain(value: object) -> object:
     """A canonical value in JSON's terms; what JSON lacks is tagged: `{"$time": …}`."""
     kind = value.__class__

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class TidingsError(Exception):
     """Every error that tidings raises on purpose is one of these."""
@@ -32,8 +34,18 @@ class FilterError(TidingsError, ValueError):
         self.excerpt = _excerpt(text[start : end if end >= 0 else len(text)], position - start)
         super().__init__(reason)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_restored, (self.reason, self.__dict__))
+
     def __str__(self) -> str:
         return f"line {self.line}, column {self.column}: {self.reason}\n{self.excerpt}"
+
+
+def _restored(reason: str, state: dict[str, Any]) -> FilterError:
+    """A filter error from another process, which did not send the whole text."""
+    error = FilterError(reason, text="", position=0)
+    error.__dict__.update(state)
+    return error
 
 
 def _excerpt(line: str, column: int, *, around: int = 36) -> str:

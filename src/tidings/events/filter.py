@@ -7,8 +7,8 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from tidings.events.conjunction import Conjunction
-from tidings.events.constraint import Constraint
-from tidings.events.encoding import decode_json, encode_json
+from tidings.events.constraint import unions
+from tidings.events.encoding import as_list, decode_json, encode_json
 from tidings.events.errors import TidingsError
 from tidings.events.notification import Notification
 from tidings.events.phrases import any_of
@@ -48,6 +48,14 @@ class Filter:
         """Why it can never match, if it was parsed and can't."""
         self._hash = hash(self.conjunctions)
         self._key: str | None = None
+
+    @classmethod
+    def of_canonical(cls, conjunctions: tuple[Conjunction, ...]) -> Filter:
+        """The filter of what `canonical` has returned."""
+        found = cls(conjunctions[:1])
+        found.conjunctions = conjunctions
+        found._hash = hash(conjunctions)
+        return found
 
     @classmethod
     def parse(
@@ -117,10 +125,10 @@ class Filter:
         types = NO_TYPES if schema is None else schema.types
         try:
             plain = decode_json(text)
-            conjunctions = [Conjunction.from_plain(c, types) for c in plain["any"]]
+            conjunctions = [Conjunction.from_plain(c, types) for c in as_list(plain["any"])]
         except TidingsError:
             raise
-        except (ValueError, TypeError, KeyError, IndexError, AttributeError) as problem:
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as problem:
             raise TidingsError(f"not a filter in JSON: {problem}") from None
         return cls(c for c in conjunctions if c is not None)
 
@@ -152,66 +160,41 @@ def canonical(
     if len(conjunctions) <= 1:
         return tuple(conjunctions)
     kept = list(dict.fromkeys(conjunctions))
-    before = 0
-    while len(kept) > 1 and len(kept) != before:
-        before = len(kept)
-        kept = _merged(kept)
+    for _ in conjunctions:  # nearly always two rounds: one that joins, one that finds nothing
+        before = kept
+        kept = _merged(kept, most)
         if most is not None and len(kept) > most:
             raise OverflowError(len(kept))
         kept = _maximal(kept)
+        if len(kept) == 1 or set(kept) == set(before):
+            break
     return tuple(kept if len(kept) == 1 else sorted(kept, key=str))
 
 
-def _merged(conjunctions: list[Conjunction]) -> list[Conjunction]:
+def _merged(conjunctions: list[Conjunction], most: int | None) -> list[Conjunction]:
     """Join those that differ in one attribute only, attribute by attribute."""
-    for name in sorted({n for c in conjunctions for n in c.constraints}):
-        groups: dict[Conjunction, list[Constraint]] = {}
-        for c in conjunctions:
-            groups.setdefault(c.without(name), []).append(c[name])
-        if len(groups) < len(conjunctions):
-            conjunctions = [
-                rest.with_(name, joint)
-                for rest, constraints in groups.items()
-                for joint in unions(constraints)
-            ]
-    return conjunctions
-
-
-def unions(constraints: list[Constraint]) -> list[Constraint]:
-    """As few constraints with the same union as pairwise unions give."""
-    joined = _tournament(constraints)
-    if len(joined) == 1:
-        return joined
-    # Not every pair has a union, so the outcome depends on the order: take one that is fixed.
-    spelt = {c: "" if c.is_full else c.phrase("x").text for c in constraints}
-    return _unions_of_any_two(_tournament(sorted(spelt, key=spelt.__getitem__)))
-
-
-def _tournament(constraints: list[Constraint]) -> list[Constraint]:
-    """Unions in rounds, so that ten thousand points are not joined one by one to a long list."""
-    while len(constraints) > 1:
-        joined: list[Constraint] = []
-        for at in range(0, len(constraints), 2):
-            pair = constraints[at : at + 2]
-            union = pair[0].union(pair[1]) if len(pair) == 2 else pair[0]
-            joined += pair if union is None else [union]
-        if len(joined) == len(constraints):
-            break
-        constraints = joined
-    return constraints
-
-
-def _unions_of_any_two(constraints: list[Constraint]) -> list[Constraint]:
-    done: list[Constraint] = []
-    for constraint in constraints:
-        for at, other in enumerate(done):
-            union = other.union(constraint)
-            if union is not None:
-                done[at] = union
-                break
-        else:
-            done.append(constraint)
-    return done if len(done) == len(constraints) else _unions_of_any_two(done)
+    kept = dict.fromkeys(conjunctions)
+    holders: dict[str, dict[Conjunction, None]] = {}
+    for c in conjunctions:
+        for name in c.constraints:
+            holders.setdefault(name, {})[c] = None
+    for name in sorted(holders):
+        # One that says nothing of the attribute can only cover, and that is found elsewhere.
+        groups: dict[Conjunction, list[Conjunction]] = {}
+        for c in holders[name]:
+            if c in kept:
+                groups.setdefault(c.without(name), []).append(c)
+        for rest, members in groups.items():
+            if len(members) == 1:
+                continue
+            for c in members:
+                del kept[c]
+            for joint in unions([c[name] for c in members], most=most):
+                merger = rest.with_(name, joint)
+                kept[merger] = None
+                for attribute in merger.constraints:
+                    holders[attribute][merger] = None
+    return list(kept)
 
 
 def _maximal(conjunctions: list[Conjunction]) -> list[Conjunction]:

@@ -22,9 +22,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import zip_longest
 from typing import Any, Final, Protocol, TypeAlias
 
-from tidings.events.encoding import from_plain, to_plain
+from tidings.events.encoding import as_list, from_plain, to_plain
 from tidings.events.phrases import (
     Phrase,
     all_of,
@@ -35,7 +36,7 @@ from tidings.events.phrases import (
     name_text,
     quoted,
 )
-from tidings.events.values import BOOLEAN, BYTES, NUMBER, STRING, TIME, exact
+from tidings.events.values import BOOLEAN, BYTES, NUMBER, STRING, TIME, domain_of, exact
 
 BEFORE: Final = 0
 AFTER: Final = 1
@@ -97,6 +98,8 @@ class _Numbers:
         whole = int(low[0] // 1) + 1
         if (whole, BEFORE) < high:
             return whole
+        if abs(whole) > 2**53:
+            return None  # no number that a machine can hold lies between neighbours this large
         middle = low[0] + (high[0] - low[0]) / 2
         return middle if low[0] < middle < high[0] else (high[0] if high[1] == AFTER else None)
 
@@ -355,6 +358,8 @@ class Intervals:
 
     def covers(self, other: Intervals) -> bool:
         cuts = self.cuts
+        if not cuts:
+            return self.inside or other.is_empty
         for low, high in other.spans():
             passed = 0 if low is None else bisect_right(cuts, low)
             if not self.inside ^ (passed & 1):
@@ -483,8 +488,8 @@ class Intervals:
         return min(self.order.spellings(cut), key=lambda c: len(literal(c[0])))
 
     def example(self) -> Any:
-        """Some member, preferably one that reads well."""
-        return self.order.example(next(iter(self.spans())))
+        """Some member, preferably one that reads well; None if there is none."""
+        return None if self.is_empty else self.order.example(next(self.spans()))
 
     def to_plain(self) -> list[dict[str, object]]:
         """In JSON's terms: [{"ge": 1, "lt": 5}, {"eq": 9}]."""
@@ -505,13 +510,23 @@ class Intervals:
     @classmethod
     def from_plain(cls, order: Order, plain: Any) -> Intervals:
         """The inverse of `to_plain`; `ValueError` or `TypeError` if damaged."""
-        whole = cls.nothing(order)
-        for ends in plain:
-            part = cls.everything(order)
-            for word, end in ends.items():
-                part = part.intersect(_COMPARISONS[word](order, from_plain(end)))
-            whole = whole.union(part)
-        return whole
+        parts = [cls._span_from_plain(order, ends) for ends in as_list(plain)]
+        while len(parts) > 1:  # in rounds, so that ten thousand points are no trouble
+            parts = [
+                one.union(other)
+                for one, other in zip_longest(parts[::2], parts[1::2], fillvalue=parts[-1])
+            ]
+        return parts[0] if parts else cls.nothing(order)
+
+    @classmethod
+    def _span_from_plain(cls, order: Order, ends: Any) -> Intervals:
+        span = cls.everything(order)
+        for word, end in ends.items():
+            value = from_plain(end)
+            if domain_of(value) != order.domain or value in _INFINITIES:
+                raise ValueError(f"{end!r} is no {order.domain} to compare with")
+            span = span.intersect(_COMPARISONS[word](order, value))
+        return span
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Intervals):
@@ -546,6 +561,9 @@ _COMPARISONS: Final[dict[str, Callable[[Order, Any], Intervals]]] = {
     "gt": Intervals.above,
     "ge": lambda order, value: Intervals.above(order, value, closed=True),
 }
+
+
+_INFINITIES: Final = (float("inf"), float("-inf"))  # values, but the language can't say them
 
 
 def _negated(predicate: str) -> str:

@@ -25,10 +25,11 @@ from lark import Lark, Token, Transformer, UnexpectedCharacters, UnexpectedToken
 from lark.exceptions import UnexpectedInput
 
 from tidings.events.conjunction import Conjunction
-from tidings.events.constraint import ABSENCE, DOMAINS, EXISTS, Constraint, ValueSet
+from tidings.events.constraint import ABSENCE, DOMAINS, EXISTS, Constraint, ValueSet, unions
 from tidings.events.errors import FilterError
-from tidings.events.filter import Filter, canonical, unions
+from tidings.events.filter import Filter, canonical
 from tidings.events.intervals import BOOLEANS, ORDERS, Intervals
+from tidings.events.phrases import RESERVED
 from tidings.events.schema import Schema
 from tidings.events.sets import Sets
 from tidings.events.strings import NO_TYPES, Like, Strings
@@ -68,14 +69,22 @@ def parse(text: str, *, schema: Schema | None = None, limits: Limits | None = No
     if len(text) > limits.characters:
         reason = f"the filter has {len(text):,} characters; the limit is {limits.characters:,}"
         raise FilterError(reason, text=text, position=limits.characters)
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError as problem:
+            reason = "half of a surrogate pair is no character"
+            raise FilterError(reason, text=text, position=problem.start) from None
     context = Context(schema, limits)
     try:
+        template, constants, is_new = _template_and_constants(text, limits)
         try:
-            template, constants = _template_and_constants(text, limits)
             return template.bind(constants, context)
         except Problem:
-            # The template may come from another text of the same shape: find the place in this.
-            return _compile(text, limits).bind(_constants(_split(text)), context)
+            if is_new:
+                raise
+            # The template comes from another text of the same shape: find the place in this.
+            return _compile(text, limits).bind(constants, context)
     except Problem as problem:
         raise FilterError(problem.reason, text=text, position=problem.at) from None
 
@@ -89,8 +98,9 @@ _SCALAR = re.compile(f"{_TAGGED}|{_STRING}|{_NUMBER}")
 _CONSTANT = re.compile(
     rf"(`(?:[^`]|``)+`|{_TAGGED}"
     rf"|\(\s*(?:{_TAGGED}|{_STRING}|{_NUMBER})(?:\s*,\s*(?:{_TAGGED}|{_STRING}|{_NUMBER}))*\s*\)"
-    rf"|{_STRING}|{_NUMBER})"
+    rf"|{_STRING}|{_NUMBER}|['\"][\s\S]*)"  # a quote that is never closed takes all the rest
 )
+_CLOSED = re.compile(_STRING)
 _KIND: Final = {"'": "s", '"': "s", "(": "l", "T": "t", "t": "t", "X": "x", "x": "x"}
 
 
@@ -107,13 +117,18 @@ def _constants(pieces: list[str]) -> list[str]:
     return [piece for piece in pieces[1::2] if piece[0] != "`"]
 
 
-def _template_and_constants(text: str, limits: Limits) -> tuple[Template, list[str]]:
+def _template_and_constants(text: str, limits: Limits) -> tuple[Template, list[str], bool]:
+    """The template of a text, its constants, and whether the template was made from this text."""
     pieces = _split(text)
     found = pieces[1::2]
+    if found and found[-1][0] in "'\"" and not _CLOSED.fullmatch(found[-1]):
+        _compile(text, limits)  # raises
+        raise AssertionError(f"the grammar accepts {found[-1][:40]}")
     shape = "\0".join(pieces[::2])
     kinds = "".join([p if p[0] == "`" else _KIND.get(p[0], "n") for p in found])
-    key = f"{limits.depth}{shape}\0{kinds}"
+    key = f"{limits.depth}\0{shape}\0{kinds}"
     template = _templates.get(key)
+    is_new = template is None
     if template is None:
         template = _compile(text, limits)
         if len(key) <= _LONGEST_CACHED_SHAPE:
@@ -122,7 +137,7 @@ def _template_and_constants(text: str, limits: Limits) -> tuple[Template, list[s
                 _templates.popitem(last=False)
     else:
         _templates.move_to_end(key)
-    return template, _constants(pieces)
+    return template, _constants(pieces), is_new
 
 
 _MOST_CACHED_SHAPES: Final = 1_024
@@ -237,14 +252,18 @@ class Template:
 
     def bind(self, constants: list[str], context: Context) -> Filter:
         conjunctions = self._evaluate(constants, context)
+        if context.schema is not None:
+            # Neighbours like [1, 2] and [3, 4] of an integer have met only now.
+            conjunctions = _bounded([context.schema.refined(c) for c in conjunctions], context)
         if not conjunctions:
             context = replace(context, conflicts=[])
             self._evaluate(constants, context)
             return Filter(reasons=tuple(dict.fromkeys(context.conflicts or ())))
-        return Filter(conjunctions)
+        return Filter.of_canonical(tuple(conjunctions))
 
 
 Evaluator: TypeAlias = Callable[[list[str], Context], list[Conjunction]]
+"""From constants to conjunctions in canonical form."""
 
 
 def _evaluator(node: Node, numbers: dict[int, int], *, negated: bool) -> Evaluator:
@@ -252,7 +271,9 @@ def _evaluator(node: Node, numbers: dict[int, int], *, negated: bool) -> Evaluat
     node, negated = _positive(node, negated)
     if isinstance(node, Leaf):
         name, leaf = node.name, _leaf_evaluator(node, numbers, negated)
-        return lambda constants, context: [Conjunction({name: c}) for c in leaf(constants, context)]
+        return lambda constants, context: _bounded(
+            [Conjunction({name: c}) for c in leaf(constants, context)], context
+        )
     assert isinstance(node, Junction)
     leaves: list[tuple[str, LeafEvaluator]] = []
     others: list[Evaluator] = []
@@ -335,7 +356,7 @@ def _disjunction(leaves: list[tuple[str, LeafEvaluator]], others: list[Evaluator
         found = []
         for name, choices in by_name.items():
             constraints = [c for leaf in choices for c in leaf(constants, context)]
-            found += [Conjunction({name: c}) for c in unions(constraints)]
+            found += [Conjunction({name: c}) for c in _unions(constraints, context)]
         for other in others:
             found += other(constants, context)
         return _bounded(found, context)
@@ -345,25 +366,37 @@ def _disjunction(leaves: list[tuple[str, LeafEvaluator]], others: list[Evaluator
 
 def _conjunction(leaves: list[tuple[str, LeafEvaluator]], others: list[Evaluator]) -> Evaluator:
     def evaluate(constants: list[str], context: Context) -> list[Conjunction]:
-        single: dict[str, Constraint] = {}
+        single: dict[str, list[Constraint]] = {}
         choices: list[list[Conjunction]] = []
         for name, leaf in leaves:
             found = leaf(constants, context)
-            if len(found) != 1:
+            if len(found) == 1:
+                single.setdefault(name, []).append(found[0])
+            else:
                 choices.append([Conjunction({name: c}) for c in found])
-                continue
-            before = single.get(name)
-            both = found[0] if before is None else before.intersect(found[0])
-            if before is not None and both.is_empty:
-                _note_conflict(context, name, before, found[0])
-                return []
-            single[name] = both
-        result = [Conjunction(single)]
-        for choice in (*choices, *(other(constants, context) for other in others)):
+        choices += [other(constants, context) for other in others]
+        joint = {name: _intersection(context, name, found) for name, found in single.items()}
+        if any(constraint.is_empty for constraint in joint.values()):
+            return []
+        result = [Conjunction(joint)]
+        for choice in choices:
             result = _product(result, choice, context)
         return result
 
     return evaluate
+
+
+def _intersection(context: Context, name: str, constraints: list[Constraint]) -> Constraint:
+    """All the constraints at once: by halves, so that each is looked at only a few times."""
+    if len(constraints) == 1:
+        return constraints[0]
+    half = len(constraints) // 2
+    one = _intersection(context, name, constraints[:half])
+    other = _intersection(context, name, constraints[half:])
+    both = one.intersect(other)
+    if both.is_empty and not one.is_empty and not other.is_empty:
+        _note_conflict(context, name, one, other)
+    return both
 
 
 def _product(
@@ -388,6 +421,15 @@ def _bounded(conjunctions: list[Conjunction], context: Context) -> list[Conjunct
         return conjunctions
     try:
         return list(canonical(conjunctions, most=context.limits.conjunctions))
+    except OverflowError:
+        _too_many(context)
+
+
+def _unions(constraints: list[Constraint], context: Context) -> list[Constraint]:
+    if len(constraints) <= 1:
+        return constraints
+    try:
+        return unions(constraints, most=context.limits.conjunctions)
     except OverflowError:
         _too_many(context)
 
@@ -448,7 +490,7 @@ _MIRRORED: Final = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 def _among(context: Context, values: Sequence[Any], leaf: Leaf) -> ValueSet:
     items = values[0]
     if not items:
-        raise Problem("IN needs at least one value", leaf.at)
+        raise Problem("IN needs at least one value", leaf.place(0))
     domains = dict.fromkeys(map(domain_of, items))
     if len(domains) > 1:
         raise Problem(f"the list mixes {' and '.join(domains)}", leaf.place(0))
@@ -515,7 +557,7 @@ def _declared_type(context: Context, name: str, leaf: Leaf) -> None:
         raise Problem(f"the schema declares no type {name!r}{hint}", leaf.place(0))
 
 
-def _registered(word: str) -> Callable[[Context, Sequence[Any], Leaf], ValueSet]:
+def _registered(word: Token) -> Callable[[Context, Sequence[Any], Leaf], ValueSet]:
     def make(context: Context, values: Sequence[Any], leaf: Leaf) -> ValueSet:
         for domain in DOMAINS.values():
             operator = domain.operators.get(word.upper())
@@ -524,7 +566,7 @@ def _registered(word: str) -> Callable[[Context, Sequence[Any], Leaf], ValueSet]
                     return operator(*values[0])
                 except (TypeError, ValueError) as problem:
                     raise Problem(f"{word}: {problem}", leaf.place(0)) from None
-        raise Problem(f"{word!r} is no operator; expected {_OPERATORS}", leaf.at)
+        raise Problem(f"{str(word)!r} is no operator; expected {_OPERATORS}", _at(word))
 
     return make
 
@@ -546,7 +588,7 @@ def _compile(text: str, limits: Limits) -> Template:
     return Template(tree, {at: number for number, at in enumerate(places)})
 
 
-_NESTING = re.compile(r"\(|\)|\bNOT\b(?=[\s(]*(?:NOT\b|\())", re.IGNORECASE)
+_NESTING = re.compile(r"[()]")  # a chain of NOTs is walked, not recursed into
 
 
 def _check_depth(text: str, limits: Limits) -> None:
@@ -599,6 +641,9 @@ class _Builder(Transformer[Token, Node]):
 
     def name(self, token: Token) -> Token:
         if token.type == "WORD":
+            if RESERVED.fullmatch(token):
+                reason = f"{str(token)!r} is a word of the language; as a name it needs backticks"
+                raise Problem(reason, _at(token))
             return token
         return token.update(value=str(token)[1:-1].replace("``", "`"))
 
@@ -661,7 +706,7 @@ class _Builder(Transformer[Token, Node]):
         return _leaf(name, _is_a, no, type_name)
 
     def registered(self, name: Token, no: Token | None, word: Token, items: List) -> Node:
-        return _leaf(name, _registered(str(word)), no, items)
+        return _leaf(name, _registered(word), no, items)
 
 
 def _at(token: Token) -> int:
@@ -701,15 +746,13 @@ def _syntax_problem(text: str, problem: UnexpectedInput) -> Problem:
     at = problem.pos_in_stream or 0  # type: ignore[redundant-expr]  # lark's own type is wrong
     if isinstance(problem, UnexpectedToken) and problem.token.type == "$END":
         at = len(text.rstrip())
-    if isinstance(problem, UnexpectedCharacters):
-        if text[at] in "'\"`":
-            return Problem(f"this {text[at]} is never closed", at)
-        return Problem(f"expected {_expectation(set(problem.allowed))}, found {text[at]!r}", at)
-    assert isinstance(problem, UnexpectedToken)
-    expected = set(problem.accepts)
-    if expected == {"LPAR"} and (word := re.search(r"(\w+)\s*$", text[:at])):
-        reason = f"{word.group(1)!r} is no operator; expected {_OPERATORS}"
-        return Problem(reason, word.start())
+    if isinstance(problem, UnexpectedCharacters) and text[at] in "'\"`":
+        return Problem(f"this {text[at]} is never closed", at)
+    expected = set(problem.interactive_parser.accepts())  # type: ignore[no-untyped-call]
+    history = getattr(problem, "token_history", None)
+    if expected == {"LPAR"} and history and history[-1].type == "WORD":
+        word = history[-1]
+        return Problem(f"{str(word)[:40]!r} is no operator; expected {_OPERATORS}", _at(word))
     return Problem(f"expected {_expectation(expected)}, found {_shown(text, at)}", at)
 
 
@@ -720,9 +763,9 @@ def _shown(text: str, at: int) -> str:
 
 def _expectation(expected: set[str]) -> str:
     """What could stand there, in words."""
-    if "COMPARISON" in expected and len(expected) > 1:
+    if "BETWEEN" in expected:
         return f"an operator ({_OPERATORS})"
-    if "EXISTS" in expected:
+    if "EXISTS" in expected or expected >= {"LPAR", "WORD"}:
         return "a condition, such as price > 10"
     words = []
     if expected >= _CONSTANTS:

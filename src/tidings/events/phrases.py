@@ -96,7 +96,7 @@ def _number(value: int | float) -> str:
 
 
 _NAME = re.compile(r"[^\W\d]\w*(?:\.\w+)*")
-_RESERVED = frozenset({"and", "or", "not", "exists", "true", "false"})
+RESERVED: Final = re.compile("and|or|not|exists|true|false", re.IGNORECASE)  # ı and ſ are i and s
 
 
 def name_text(name: str) -> str:
@@ -105,6 +105,6 @@ def name_text(name: str) -> str:
     >>> print(name_text("symbol"), name_text("exists"), name_text("a b"))
     symbol `exists` `a b`
     """
-    if _NAME.fullmatch(name) and name.lower() not in _RESERVED:
+    if _NAME.fullmatch(name) and not RESERVED.fullmatch(name):
         return name
     return f"`{name.replace('`', '``')}`"

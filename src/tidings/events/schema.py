@@ -8,9 +8,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, Self
 
+from tidings.events.conjunction import Conjunction
 from tidings.events.constraint import DOMAINS, Constraint
 from tidings.events.errors import SchemaError
-from tidings.events.intervals import AFTER, BEFORE, NUMBERS, Intervals
+from tidings.events.intervals import AFTER, BEFORE, NUMBERS, Cut, Intervals
 from tidings.events.notification import Notification
 from tidings.events.strings import Types
 from tidings.events.values import NUMBER, TIME, domain_of, parse_time
@@ -52,13 +53,17 @@ class Schema:
         try:
             content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
         except (OSError, ValueError) as problem:
-            raise SchemaError(f"{path}: {problem}") from None
+            raise SchemaError(f"{path}: {getattr(problem, 'strerror', '') or problem}") from None
         for table, entry in (("attributes", str), ("types", list)):
             entries = content.get(table, {})
             if not isinstance(entries, dict) or not all(
                 isinstance(e, entry) for e in entries.values()
             ):
                 raise SchemaError(f"{path}: [{table}] must map names to {entry.__name__} values")
+        if not all(
+            isinstance(above, str) for names in content.get("types", {}).values() for above in names
+        ):
+            raise SchemaError(f"{path}: [types] must list the names of types")
         unknown = content.keys() - {"attributes", "types"}
         if unknown:
             raise SchemaError(
@@ -96,6 +101,12 @@ class Schema:
         self.check(notification)
         return notification
 
+    def refined(self, conjunction: Conjunction) -> Conjunction:
+        """The conjunction with every constraint refined."""
+        if self.attributes.keys().isdisjoint(conjunction.constraints):
+            return conjunction
+        return Conjunction({n: self.refine(n, c) for n, c in conjunction.constraints.items()})
+
     def refine(self, name: str, constraint: Constraint) -> Constraint:
         """The one form of constraints that admit the same values of a declared attribute."""
         part = constraint.parts.get(NUMBER)
@@ -119,12 +130,8 @@ def _whole(intervals: Intervals) -> Intervals:
             ends[-1][1] = last
         elif first <= last:
             ends.append([first, last])
-    whole = Intervals.nothing(NUMBERS)
+    cuts: list[Cut] = []
     for first, last in ends:
-        span = Intervals.everything(NUMBERS)
-        if first != -math.inf:
-            span = span.intersect(Intervals.above(NUMBERS, first, closed=True))
-        if last != math.inf:
-            span = span.intersect(Intervals.below(NUMBERS, last, closed=True))
-        whole = whole.union(span)
-    return whole
+        cuts += [] if first == -math.inf else [(first, BEFORE)]
+        cuts += [] if last == math.inf else [(last, AFTER)]
+    return Intervals(NUMBERS, bool(ends) and ends[0][0] == -math.inf, tuple(cuts))

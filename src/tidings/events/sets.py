@@ -17,10 +17,11 @@ wrong ({1, 2} satisfies neither of {1} and {2}, but the merger) and therefore no
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any, Final
 
-from tidings.events.encoding import from_plain, to_plain
+from tidings.events.encoding import as_list, from_plain, to_plain
 from tidings.events.phrases import Phrase, all_of, listed, literal, name_text
 from tidings.events.values import (
     SET,
@@ -58,7 +59,11 @@ class Elements:
         return (self.inverse() & other.inverse()).inverse()
 
     def __le__(self, other: Elements) -> bool:
-        return not (self & other.inverse())
+        if other.others:
+            return (
+                other.listed <= self.listed if self.others else self.listed.isdisjoint(other.listed)
+            )
+        return not self.others and self.listed <= other.listed
 
     def __bool__(self) -> bool:
         return self.others or bool(self.listed)
@@ -260,15 +265,15 @@ class Sets:
     def from_plain(cls, plain: Any) -> Sets:
         upper = _ALL
         if "subset" in plain:
-            upper = Elements(_elements(from_plain(plain["subset"])))
+            upper = Elements(_elements_from_plain(plain["subset"]))
         if "disjoint" in plain:
-            upper &= Elements(_elements(from_plain(plain["disjoint"])), others=True)
+            upper &= Elements(_elements_from_plain(plain["disjoint"]), others=True)
         hits = [
-            Elements(_elements(from_plain(items)), others={"beyond": True, "overlaps": False}[word])
+            Elements(_elements_from_plain(items), others={"beyond": True, "overlaps": False}[word])
             for hit in plain.get("hits", ())
             for word, items in hit.items()
         ]
-        return cls(_elements(from_plain(plain.get("superset", []))), upper, hits)
+        return cls(_elements_from_plain(plain.get("superset", [])), upper, hits)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sets):
@@ -294,7 +299,13 @@ def _elements(items: Any) -> list[Element]:
     found = [canonical(scalar(i), "an element") for i in items]
     if any(isinstance(i, frozenset | list) for i in found):
         raise ValueError("a set holds scalars only")
+    if any(isinstance(i, float) and math.isinf(i) for i in found):
+        raise ValueError("the language has no word for infinity")
     return [element(i) for i in found]
+
+
+def _elements_from_plain(plain: Any) -> list[Element]:
+    return _elements(from_plain(item) for item in as_list(plain))
 
 
 def _said(single: str, several: str, items: list[Element]) -> str:

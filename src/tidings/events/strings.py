@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property, lru_cache
-from typing import Any, Final, Protocol
+from functools import cached_property
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, Final, NamedTuple, Protocol
 
 from tidings.events.errors import SchemaError
 from tidings.events.intervals import STRINGS, Intervals, Span, after_prefix
@@ -110,17 +112,46 @@ class Like:
         return Intervals.everything(STRINGS) if wild else Intervals.prefix(text)
 
     @cached_property
-    def _regex(self) -> re.Pattern[str]:
-        return _compiled(self.parts)
+    def _runs(self) -> tuple[_Run, ...]:
+        return _runs(self.parts)
 
     def matches(self, value: str) -> bool:
-        return self._regex.fullmatch(value) is not None
+        """The first and last run have their places; what is between may as well stand at the
+        first place where it fits, so nothing is tried twice."""
+        first, *between = self._runs
+        at, end = len(first.text), len(value)
+        if not between:
+            return at == end and first.stands_at(value, 0)
+        last = between.pop()
+        end -= len(last.text)
+        if at > end or not first.stands_at(value, 0) or not last.stands_at(value, end):
+            return False
+        for run in between:
+            at = run.find(value, at, end)
+            if at < 0:
+                return False
+            at += len(run.text)
+        return True
 
     def covers(self, other: StringTest) -> bool:
-        return isinstance(other, Like) and _absorbs(_symbols(self.parts), _symbols(other.parts))
+        return (
+            isinstance(other, Like)
+            and self._is_written_in(other._literals)
+            and _absorbs(_symbols(self.parts), _symbols(other.parts))
+        )
 
     def covers_prefix(self, prefix: str) -> bool:
-        return _absorbs(_symbols(self.parts), [(False, c) for c in prefix] + [(True, ANY)])
+        return self._is_written_in([prefix]) and _absorbs(
+            _symbols(self.parts), [(False, c) for c in prefix] + [(True, ANY)]
+        )
+
+    @cached_property
+    def _literals(self) -> list[str]:
+        return [text for wild, text in self.parts if not wild]
+
+    def _is_written_in(self, texts: list[str]) -> bool:
+        """Whether all our literal text occurs there: a quick way to say that we can't cover."""
+        return all(any(mine in text for text in texts) for mine in self._literals)
 
     def examples(self) -> Iterator[str]:
         for one, anything in (("a", ""), ("a", "a"), ("b", "abc"), ("0", "0"), ("z", "zz")):
@@ -143,37 +174,51 @@ class Like:
 
 def _canonical_parts(tokens: Iterable[tuple[bool, str]]) -> tuple[tuple[bool, str], ...]:
     """Join literal runs; write every run of wildcards as its `_`s followed by at most one `%`."""
-    parts: list[tuple[bool, str]] = []
-    for wild, text in tokens:
-        if parts and parts[-1][0] == wild:
-            parts[-1] = (wild, parts[-1][1] + text)
-        else:
-            parts.append((wild, text))
+    runs = groupby(tokens, key=itemgetter(0))
+    parts = [(wild, "".join(text for _, text in run)) for wild, run in runs]
     return tuple(
         (True, ONE * text.count(ONE) + (ANY if ANY in text else "")) if wild else (wild, text)
         for wild, text in parts
     )
 
 
-@lru_cache(maxsize=4096)
-def _compiled(parts: tuple[tuple[bool, str], ...]) -> re.Pattern[str]:
-    """A pattern as a regular expression that is never exponential.
+class _Run(NamedTuple):
+    """What stands between two `%`: text of a fixed length, with a regular expression if `_` is
+    in it."""
 
-    What follows a `%` may as well match at its first place, and is then held there (`(?>…)`);
-    only what follows the last `%` has to match at the end.
-    """
-    pieces = []
-    run = ""  # what follows the last %
-    free = False
-    for wild, text in parts:
-        for char in text:
-            if wild and char == ANY:
-                pieces.append(f"(?>.*?{run})" if free else run)
-                run, free = "", True
-            else:
-                run += "." if wild else re.escape(char)
-    pieces.append(f".*{run}" if free else run)
-    return re.compile("".join(pieces), re.DOTALL)
+    text: str
+    regex: re.Pattern[str] | None
+
+    @classmethod
+    def of(cls, symbols: list[tuple[bool, str]]) -> _Run:
+        text = "".join(char for _, char in symbols)
+        if not any(wild for wild, _ in symbols):
+            return cls(text, None)
+        pattern = "".join("." if wild else re.escape(char) for wild, char in symbols)
+        return cls(text, re.compile(pattern, re.DOTALL))
+
+    def stands_at(self, value: str, at: int) -> bool:
+        if self.regex is None:
+            return value.startswith(self.text, at)
+        return self.regex.match(value, at) is not None
+
+    def find(self, value: str, at: int, end: int) -> int:
+        """Where it stands first between `at` and `end`; -1 if nowhere."""
+        if self.regex is None:
+            return value.find(self.text, at, end)
+        found = self.regex.search(value, at, end)
+        return -1 if found is None else found.start()
+
+
+def _runs(parts: tuple[tuple[bool, str], ...]) -> tuple[_Run, ...]:
+    """The runs between the `%`s of a pattern."""
+    runs: list[list[tuple[bool, str]]] = [[]]
+    for symbol in _symbols(parts):
+        if symbol == (True, ANY):
+            runs.append([])
+        else:
+            runs[-1].append(symbol)
+    return tuple(map(_Run.of, runs))
 
 
 def _symbols(parts: tuple[tuple[bool, str], ...]) -> list[tuple[bool, str]]:
@@ -416,10 +461,13 @@ class Strings:
 
     def example(self) -> str | None:
         """Some member; None if a handful of tries found none."""
+        if self.is_empty:
+            return None
         tries = [self.intervals.example()]
-        tries += ["" if low is None else low[0] for low, _ in self.intervals.spans()]
+        starts = ["" if low is None else low[0] for low, _ in self.intervals.spans()]
+        tries += starts
         for test in sorted(self.passing, key=lambda t: t.text):
-            tries.extend(test.examples())
+            tries += [start + text for start in ("", *starts[:10]) for text in test.examples()]
         tries += ["", "a", "example"]
         return next((text for text in tries if self.matches(text)), None)
 
@@ -510,6 +558,8 @@ def _follows(special: StringTest, general: StringTest) -> bool:
 
 def _within(intervals: Intervals, test: StringTest) -> bool:
     """Whether every string of the intervals surely passes."""
+    if intervals.is_full:
+        return False  # no test is passed by every string
     for span in intervals.spans():
         value = STRINGS.value(span)
         if not (test.covers_prefix(_common_prefix(span)) if value is None else test.matches(value)):
@@ -531,7 +581,7 @@ def _common_prefix(span: Span) -> str:
 
 
 def _implies(strings: Strings, test: StringTest) -> bool:
-    return _within(strings.intervals, test) or any(test.covers(t) for t in strings.passing)
+    return any(test.covers(t) for t in strings.passing) or _within(strings.intervals, test)
 
 
 def _excludes(strings: Strings, test: StringTest) -> bool:

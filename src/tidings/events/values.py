@@ -7,6 +7,7 @@ here although Python says so; integers and floats are one domain and compare by 
 from __future__ import annotations
 
 import enum
+import json
 import operator
 import re
 from collections.abc import Iterable, Mapping
@@ -61,7 +62,7 @@ def register_domain(name: str, value_type: type) -> None:
     """Let values of `value_type` (immutable, hashable) form a domain of their own."""
     if _DOMAIN_OF.setdefault(value_type, name) != name:
         raise ValueError(
-            f"{value_type.__name__} values already are the domain {domain_of(value_type)}"
+            f"{value_type.__name__} values already are the domain {_DOMAIN_OF[value_type]}"
         )
 
 
@@ -82,10 +83,10 @@ def canonical(value: object, field: str) -> object:
         return value
     if kind is datetime:
         return utc(value, field)  # type: ignore[arg-type]
+    if kind in _DOMAIN_OF and kind is not frozenset:
+        return value  # of a registered domain, perhaps a named tuple
     if isinstance(value, list | tuple | set | frozenset):
         return _collection(value, field)
-    if kind in _DOMAIN_OF:
-        return value
     return _converted(value, field)
 
 
@@ -118,20 +119,27 @@ def _collection(items: Iterable[object], field: str) -> object:
 def _carried(members: list[object], field: str) -> object:
     """A private copy of what no filter looks into; it must be JSON, so that it can travel."""
     try:
-        return msgspec.json.decode(msgspec.json.encode(members))
+        encoded = msgspec.json.encode(members)
+        json.dumps(members, allow_nan=False, default=lambda _: None)  # msgspec has null for NaN
+        return msgspec.json.decode(encoded)
     except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as problem:
         raise NotificationError(f"cannot be carried: {problem}", field=field) from None
 
 
 def _converted(value: object, field: str) -> object:
     """Subclasses and look-alikes (enum members, NumPy scalars) become the plain value."""
-    for plain in (int, float, str):
+    if isinstance(value, str):
+        return canonical(str.__str__(value), field)  # an enum member's str() is its name
+    for plain in (int, float):
         if isinstance(value, plain):
             return canonical(plain(value), field)
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value)
     if isinstance(value, datetime):
         return utc(datetime.fromisoformat(value.isoformat()), field)
+    item = value.item() if getattr(value, "shape", None) == () else value  # type: ignore[attr-defined]
+    if item.__class__ in _DOMAIN_OF:
+        return canonical(item, field)  # NumPy's float32 and bool
     try:
         return operator.index(value)  # type: ignore[arg-type]
     except TypeError:
@@ -173,7 +181,7 @@ def time_text(when: datetime) -> str:
     return when.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-_FRACTION = re.compile(r"\.\d{7,}")
+_FRACTION = re.compile(r"[.,]\d{7,}")
 
 
 def parse_time(text: str) -> datetime:
