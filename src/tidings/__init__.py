@@ -6,24 +6,45 @@
 True
 """
 
-from tidings.events import (
-    Conjunction,
-    Constraint,
-    Filter,
-    FilterError,
-    Limits,
-    Notification,
-    NotificationError,
-    Schema,
-    SchemaError,
-    TidingsError,
-)
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tidings.events import (
+        Conjunction,
+        Constraint,
+        Filter,
+        FilterError,
+        Limits,
+        Notification,
+        NotificationError,
+        Schema,
+        SchemaError,
+        TidingsError,
+    )
+    from tidings.matching import Index
+else:
+    # Names are fetched when first used: `tidings --help` needs none of them, and the parser
+    # they bring along takes longer to import than the help takes to print.
+
+    def __getattr__(name):
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        import importlib
+
+        home = "tidings.matching" if name == "Index" else "tidings.events"
+        globals()[name] = found = getattr(importlib.import_module(home), name)
+        return found
+
+    def __dir__():
+        return sorted({*globals(), *__all__})
+
 
 __all__ = [
     "Conjunction",
     "Constraint",
     "Filter",
     "FilterError",
+    "Index",
     "Limits",
     "Notification",
     "NotificationError",

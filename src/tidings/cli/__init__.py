@@ -1,0 +1,16 @@
+"""Commands: what `tidings` does in a terminal, one file for each command.
+
+A command reads its arguments, calls the library and writes text; nothing is decided here that a
+program could not decide with the library alone. Whatever takes long to import is imported inside
+the command that needs it, so that help and usage errors answer at once.
+"""
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Run the command that the program's arguments name."""
+    from tidings.cli.app import app, have_streams
+
+    have_streams()
+    app(prog_name="tidings")

@@ -1,0 +1,226 @@
+"""The commands, their arguments and their help. What they do is in the files named like them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import TextIOWrapper
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from tidings.cli.complaints import complain
+
+FAILED: Final = 2
+_PIPE_CLOSED: Final = 128 + 13  # what a shell reports of a program that SIGPIPE ended
+
+
+@contextmanager
+def failures_told() -> Iterator[None]:
+    """Turn every expected failure of a command into a message and an exit code."""
+    from tidings.events.errors import TidingsError
+
+    try:
+        yield
+        return
+    except TidingsError as problem:
+        complain(str(problem))
+    except BrokenPipeError:
+        _let_go_of_output()
+        raise typer.Exit(_PIPE_CLOSED) from None
+    except OSError as problem:
+        complain(_spoken(problem))
+    raise typer.Exit(FAILED)
+
+
+def _spoken(problem: OSError) -> str:
+    what = problem.strerror or str(problem)
+    return f"{problem.filename}: {what}" if problem.filename else what
+
+
+def _let_go_of_output() -> None:
+    """Nobody reads any more: keep Python from trying, and complaining, once more at exit."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(nowhere, stream.fileno())
+
+
+def have_streams() -> None:
+    """Make sure that text can be written, wherever the caller has sent stdout and stderr."""
+    if sys.stdout is None:  # closed: `>&-`
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without Unicode gets ? for ●
+
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # plain help keeps examples as written, and needs no Rich to start
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="New here? Run: tidings tour",
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"tidings {version('tidings')}")
+        raise typer.Exit
+
+
+SchemaFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--schema",
+        metavar="FILE",
+        help="A TOML file that declares attributes and event types.",
+    ),
+]
+
+
+@app.callback()
+def tidings(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    """Say what happened; hear what you asked for.
+
+    Filters are written like SQL conditions:
+
+    \b
+      tidings explain "symbol = 'DIS' AND price BETWEEN 50 AND 60"
+      tidings match "change < 0" quotes.jsonl
+    """
+
+
+@app.command()
+def explain(
+    filter: Annotated[str, typer.Argument(metavar="FILTER", help="A filter, in quotes.")],
+    other: Annotated[
+        str | None, typer.Argument(metavar="OTHER", help="Another one, to compare with.")
+    ] = None,
+    schema: SchemaFile = None,
+) -> None:
+    """Show what a filter admits, or how two filters relate.
+
+    For one filter: its normal form, what each attribute may be, drawn as intervals on a line,
+    and a notification that matches. In the pictures ● belongs to the interval and ○ does not.
+
+    For two filters: whether one covers the other, whether they overlap, what both admit, and
+    their merger if one conjunction can say it.
+
+    \b
+    Examples:
+      tidings explain "price < 50 OR price > 60"
+      tidings explain "subject UNDER 'economy' AND tags CONTAINS 'us'"
+      tidings explain "change < 0" "symbol = 'DIS' AND change < -1"
+    """
+    with failures_told():
+        from tidings.events import Filter
+
+        declared = _schema(schema)
+        first = Filter.parse(filter, schema=declared)
+        second = None if other is None else Filter.parse(other, schema=declared)
+
+        # Not before the filters are right: an error needs no pictures, and answers sooner.
+        from tidings.cli.explain import explain_filter, explain_pair
+        from tidings.cli.terminal import output
+
+        if second is None:
+            explain_filter(first, output())
+        else:
+            explain_pair(first, second, output(), schema=declared)
+
+
+@app.command()
+def match(
+    filter: Annotated[
+        str | None,
+        typer.Argument(metavar="FILTER", help="A filter, in quotes; not with --filters."),
+    ] = None,
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="FILE", help="Files of events; none, or -, is stdin."),
+    ] = None,
+    filters: Annotated[
+        Path | None,
+        typer.Option(
+            "--filters",
+            metavar="FILE",
+            help="Many filters: one on each line, or a key, a tab and a filter.",
+        ),
+    ] = None,
+    schema: SchemaFile = None,
+) -> None:
+    """Print the events that a filter, or one of many, admits.
+
+    Events are JSON objects, one on each line: plain attributes or CloudEvents. Lines that match
+    are printed as they came, as soon as they came; blank lines are skipped. At the end, stderr
+    tells how many matched.
+
+    A line that is no event is reported on stderr with its number and passed over; after ten
+    of them, the others are only counted.
+
+    With --filters, an event that matches is printed after the keys of the filters it matches:
+    a JSON array and a tab. A filter without a key has the number of its line as key. All of
+    them are looked up at once, so a hundred thousand are no trouble.
+
+    \b
+    Exit codes:
+      0  something matched
+      1  nothing matched
+      2  a line or a file could not be read, or a filter is wrong
+
+    \b
+    Examples:
+      tidings match "symbol = 'DIS' AND change < 0" quotes.jsonl
+      tail -f quotes.jsonl | tidings match "price > 100"
+      tidings match "type = 'order.placed' AND data.total >= 1000" < cloudevents.jsonl
+      tidings match --filters desks.tsv quotes.jsonl
+    """
+    if filter is None and filters is None:
+        raise typer.BadParameter("give a filter, or a file of filters with --filters")
+    names = files or []
+    if filters is not None and filter is not None:
+        names = [filter, *names]  # then even the first is a file of events
+    with failures_told():
+        from tidings.cli.match import match_files, match_many
+
+        if filters is not None:
+            code = match_many(filters, names or ["-"], schema=_schema(schema))
+        else:
+            assert filter is not None
+            code = match_files(filter, names or ["-"], schema=_schema(schema))
+    raise typer.Exit(code)
+
+
+@app.command()
+def tour() -> None:
+    """Take a tour of filters: two minutes to read, nothing to prepare."""
+    from tidings.cli.terminal import output
+    from tidings.cli.tour import guide
+
+    with failures_told():
+        guide(output())
+
+
+def _schema(path: Path | None) -> Any:  # a `Schema`, which is not imported before it is needed
+    if path is None:
+        return None
+    from tidings.events import Schema
+
+    return Schema.load(path)
