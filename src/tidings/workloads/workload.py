@@ -1,0 +1,68 @@
+"""A workload: filters and events drawn from one seed, in each form that somebody needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from tidings.events import Filter, Notification
+from tidings.workloads.conditions import Conditions, filter_of, text_of
+from tidings.workloads.draws import BLOCK, Uniforms, uniform_blocks
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A reproducible stream of filters and one of events; `n` says how many of each to make.
+
+    Every method starts at the first one, so all forms of a filter have the same number, and
+    the first thousand of a million are those of a thousand.
+    """
+
+    name: str
+    selectivity: float
+    """The share of the filters that an event matches, on average."""
+    seed: int
+    draw_filters: Callable[[Uniforms], Iterator[Conditions]]
+    filter_columns: int
+    """How many random numbers `draw_filters` takes for each filter."""
+    draw_events: Callable[[Uniforms], dict[str, list[Any]]]
+    event_columns: int
+
+    def conditions(self, n: int) -> Iterator[Conditions]:
+        """Each filter as a tuple of conditions in plain values."""
+        blocks = uniform_blocks(self.seed, f"{self.name} filters", self.filter_columns)
+        return islice((c for block in blocks for c in self.draw_filters(block)), n)
+
+    def texts(self, n: int) -> Iterator[str]:
+        """Each filter as text."""
+        return map(text_of, self.conditions(n))
+
+    def filters(self, n: int) -> Iterator[Filter]:
+        """Each filter as its text would parse, but made faster."""
+        return map(filter_of, self.conditions(n))
+
+    def events(self, n: int) -> Iterator[dict[str, Any]]:
+        """Each event as a dictionary of its attributes."""
+        columns = self.columns(n)
+        return (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
+
+    def notifications(self, n: int) -> Iterator[Notification]:
+        """Each event as a notification."""
+        return map(Notification, self.events(n))
+
+    def columns(self, n: int) -> dict[str, list[Any]]:
+        """All events by column."""
+        blocks = uniform_blocks(self.seed, f"{self.name} events", self.event_columns)
+        columns = self.draw_events(next(blocks))
+        for block in islice(blocks, max(0, n - 1) // BLOCK):
+            for name, values in self.draw_events(block).items():
+                columns[name] += values
+        return {name: values[:n] for name, values in columns.items()}
+
+    def table(self, n: int) -> Any:
+        """All events as a `pyarrow.Table`."""
+        import pyarrow  # takes a while, and only tables need it
+
+        return pyarrow.table(self.columns(n))
