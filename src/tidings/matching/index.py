@@ -1,0 +1,447 @@
+"""The index: which of a changing set of filters does this event satisfy?
+
+A log-structured merge of filters: new ones are *fresh*, tried one by one; when that has cost as
+much as it would to lay them out, they become a *segment*, and segments of similar size are merged.
+Removals are marks. Nothing of this is visible to the caller but the time it takes.
+
+Readers take no lock. A `State` says what belongs to a version: the segments, and how many of the
+fresh entries. A writer prepares the next one and puts it in place at once; a removed row is marked
+with the version that removes it, so that readers of the version before still see it.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+
+from tidings.events import Filter, Notification
+from tidings.matching import warm
+from tidings.matching.fresh import Fresh
+from tidings.matching.lines import Lines
+from tidings.matching.source import Source
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from tidings.matching.batch import Batch
+    from tidings.matching.segment import Segment
+
+Group = TypeVar("Group", bound=Hashable)
+
+_BULK: Final = 1_024
+"""From so many filters on, they are laid out at once."""
+_LAY_OUT: Final = 2_000
+_LAY_OUT_EACH: Final = 10
+"""What laying out costs, in trials of one filter: for a segment, and for each filter in it."""
+_RATIO: Final = 4
+"""A segment is merged with the one before unless that is so many times larger."""
+_FULL: Final = 4_096
+"""So many fresh filters are laid out in any case: arrays take less memory than objects do."""
+_SAMPLE: Final = 512
+_WIDEST: Final = 256
+_LONGEST: Final = 1_024
+"""Events with more attributes are not sampled, and neither are longer values."""
+_RELEARN: Final = 256
+_RELEARN_AGAIN: Final = 32
+"""The plans are reconsidered after so many events, and then after so many times more."""
+
+
+class State(NamedTuple):
+    """One version of the set of filters."""
+
+    version: int
+    segments: tuple[Segment, ...]
+    fresh: Fresh
+    entries: int
+
+
+class Index:
+    """Filters under keys, found by the events that satisfy them.
+
+    Any thread may ask at any time; each answer is that of one version, the one before or the
+    one after every change. Changes wait for each other.
+
+    >>> index = Index()
+    >>> index.add("low", Filter.parse("price < 10"))
+    >>> index.add("dis", Filter.parse("symbol = 'DIS'"))
+    >>> sorted(index.match(Notification({"symbol": "DIS", "price": 5})))
+    ['dis', 'low']
+    """
+
+    def __init__(self) -> None:
+        warm.start()
+        self._lines = Lines()
+        self._state = State(0, (), Fresh(), 0)
+        self._where: dict[Hashable, int] = {}
+        """For each key its row, and in which segment: see `_place`."""
+        self._parts: dict[int, Segment | Fresh] = {0: self._state.fresh}
+        self._next_part = 1
+        self._lock = threading.RLock()
+        self._debt = 0
+        self._events = 0
+        self._sample: list[Mapping[str, Any]] = []
+        self._relearn = _RELEARN
+
+    # -- changing ------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self._where)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._where
+
+    def __getitem__(self, key: Hashable) -> Filter:
+        """The filter under a key."""
+        with self._lock:
+            return _filter(*self._place(key))
+
+    def add(self, key: Hashable, filter: Filter) -> None:
+        """Add a filter; `KeyError` if the key is in use."""
+        with self._lock:
+            if key in self._where:
+                raise KeyError(f"{key!r} is there already; replace it")
+            self._append(key, filter)
+            self._publish(self._state.version + 1)
+            if self._state.entries >= _FULL and warm.is_ready():
+                self._fold()
+
+    def add_many(self, pairs: Iterable[tuple[Hashable, Filter]]) -> None:
+        """Add many filters at once: readers see all of them or none."""
+        pairs = list(pairs)
+        with self._lock:
+            new = {key for key, _ in pairs}
+            if len(new) < len(pairs) or not self._where.keys().isdisjoint(new):
+                raise KeyError("a key is there already, or twice among the new ones")
+            if len(pairs) >= _BULK and warm.is_ready():
+                self._add_segment(Source.encode(pairs, self._lines))
+                return
+            for key, filter_ in pairs:
+                self._append(key, filter_)
+            self._publish(self._state.version + 1)
+
+    def remove(self, key: Hashable) -> None:
+        """Remove a filter; `KeyError` if there is none under the key."""
+        with self._lock:
+            part = self._bury(key)
+            del self._where[key]
+            self._publish(self._state.version + 1)
+            self._tidy(part)
+
+    def replace(self, key: Hashable, filter: Filter) -> None:
+        """Put another filter under a key in use: readers see the old one or the new one."""
+        with self._lock:
+            part = self._bury(key)
+            self._append(key, filter)
+            self._publish(self._state.version + 1)
+            self._tidy(part)
+
+    def _append(self, key: Hashable, filter: Filter) -> None:
+        fresh = self._state.fresh
+        number = fresh.append(key, filter)
+        self._where[key] = number  # the fresh part is part 0
+
+    def _bury(self, key: Hashable) -> Segment | Fresh:
+        part, row = self._place(key)
+        version = self._state.version + 1
+        if isinstance(part, Fresh):
+            part.died[row] = version
+        else:
+            part.source.bury(row, version)
+        return part
+
+    def _place(self, key: Hashable) -> tuple[Segment | Fresh, int]:
+        place = self._where[key]
+        return self._parts[place >> 32], place & 0xFFFFFFFF
+
+    def _publish(self, version: int) -> None:
+        state = self._state
+        self._state = State(version, state.segments, state.fresh, len(state.fresh.keys))
+
+    # -- laying out ----------------------------------------------------------------------------
+
+    def _fold(self) -> None:
+        """Lay the fresh filters out as a segment."""
+        with self._lock:
+            self._debt = 0
+            fresh, version = self._state.fresh, self._state.version
+            living = [n for n in range(len(fresh.keys)) if fresh.died[n] > version]
+            pairs = ((fresh.keys[n], fresh.filters[n]) for n in living)
+            self._add_segment(Source.encode(pairs, self._lines), fresh=Fresh())
+
+    def _add_segment(self, source: Source, *, fresh: Fresh | None = None) -> None:
+        """Put a new segment in place, merged with those it is not much smaller than."""
+        state = self._state
+        merged, kept = [source], list(state.segments)
+        rows = source.rows
+        while kept and kept[-1].source.rows < _RATIO * rows:
+            living = kept.pop().source.living(state.version)
+            rows += living.rows
+            merged.insert(0, living)
+        joint = Source.concatenated(merged) if len(merged) > 1 else source
+        self._install([*kept, *self._laid_out(joint, alone=not kept)], fresh or state.fresh)
+
+    def _laid_out(self, source: Source, *, alone: bool) -> list[Segment]:
+        """A segment of the rows, if there are any; if alone, it takes only the values it needs."""
+        from tidings.matching.segment import Segment
+
+        if alone:
+            source, self._lines = source.with_lines(self._lines)
+        return [Segment(source, self._lines, self._sample)] if source.rows else []
+
+    def _tidy(self, part: Segment | Fresh) -> None:
+        """Lay a segment out anew when most of its rows are dead."""
+        if isinstance(part, Fresh) or part.source.dead < max(_BULK, part.source.rows // 2):
+            return
+        living = part.source.living(self._state.version)
+        segments: list[Segment] = []
+        for segment in self._state.segments:
+            alone = len(self._state.segments) == 1
+            segments += self._laid_out(living, alone=alone) if segment is part else [segment]
+        self._install(segments, self._state.fresh)
+
+    def _install(self, segments: list[Segment], fresh: Fresh) -> None:
+        """Publish these segments, and note where their keys are now."""
+        known = {id(part): number for number, part in self._parts.items()}
+        self._parts = {0: fresh}
+        for segment in segments:
+            number = known.get(id(segment))
+            if number is None:
+                number, self._next_part = self._next_part, self._next_part + 1
+                first = number << 32
+                places = range(first, first + segment.source.rows)
+                self._where.update(zip(segment.source.keys.tolist(), places, strict=True))
+            self._parts[number] = segment
+        version = self._state.version + 1
+        self._state = State(version, tuple(segments), fresh, len(fresh.keys))
+
+    def _look_after(self, tried: int) -> None:
+        """Now and then, in the time of a caller: lay out what is fresh, learn what is frequent."""
+        self._debt += tried
+        if not warm.is_ready() or not self._lock.acquire(blocking=False):
+            return
+        try:
+            fresh, count = self._state.fresh, self._state.entries
+            if count >= _FULL or self._debt > _LAY_OUT + _LAY_OUT_EACH * count:
+                self._fold()
+            else:
+                fresh.index(count)
+            if self._events >= self._relearn:
+                self._relearn *= _RELEARN_AGAIN
+                self._learn()
+        finally:
+            self._lock.release()
+
+    def _learn(self) -> None:
+        """Lay segments out anew where what was seen of events suggests a better plan."""
+        from tidings.matching.segment import Segment
+
+        segments = [
+            Segment(s.source.living(self._state.version), self._lines, self._sample)
+            if s.is_worth_relearning(self._sample)
+            else s
+            for s in self._state.segments
+        ]
+        if any(new is not old for new, old in zip(segments, self._state.segments, strict=True)):
+            self._install(segments, self._state.fresh)
+
+    # -- asking --------------------------------------------------------------------------------
+
+    def match(self, notification: Notification) -> list[Any]:
+        """The keys whose filter matches, each once, in no particular order."""
+        version, segments, fresh, count = self._state
+        attributes = notification.attributes
+        self._events += 1
+        if self._events & 15 == 1 or self._events < _SAMPLE // 4:
+            self._note(attributes)
+        found: list[Any] = []
+        for segment in segments:
+            rows = segment.match(attributes, version)
+            if len(rows):
+                found += segment.source.keys[rows].tolist()
+        if count:
+            numbers, tried = fresh.match(notification, version, count)
+            found += [fresh.keys[n] for n in numbers]
+            self._look_after(tried)
+        elif self._events >= self._relearn:
+            self._look_after(0)
+        return found
+
+    def _note(self, attributes: Mapping[str, Any]) -> None:
+        """Keep an event as part of the sample; it is replaced by a later one in time."""
+        if len(attributes) > _WIDEST:
+            return
+        kept = {
+            name: value
+            for name, value in attributes.items()
+            if not isinstance(value, str | bytes | frozenset) or len(value) <= _LONGEST
+        }
+        if len(self._sample) < _SAMPLE:
+            self._sample.append(kept)
+        else:
+            self._sample[(self._events >> 4) % _SAMPLE] = kept
+
+    def match_any(
+        self, notification: Notification, groups: Mapping[Group, Collection[Hashable]]
+    ) -> set[Group]:
+        """The groups (name: keys) that hold a key whose filter matches; stops when all do."""
+        found: set[Group] = set()
+        missing = dict(groups)
+        for part, row in _matching(self._state, notification):
+            key = _key(part, row)
+            for group in [g for g, keys in missing.items() if key in keys]:
+                found.add(group)
+                del missing[group]
+            if not missing:
+                break
+        return found
+
+    def match_batch(self, events: Any) -> tuple[pa.Array, pa.Array]:
+        """All matches of many events: the numbers of the events and the keys, as Arrow arrays.
+
+        `events` is a `pyarrow.Table` or `RecordBatch` with a column for each attribute (null is
+        absent, times without a zone are UTC), or a list of notifications. The pairs come in the
+        order of the events. All keys must fit one Arrow type.
+        """
+        import pyarrow
+
+        warm.wait()
+        from tidings.matching import batch
+
+        if isinstance(events, pyarrow.Table | pyarrow.RecordBatch):
+            columns = batch.Batch(events)
+            self._note_batch(columns)
+            state = self._folded()
+            pairs = [(s, batch.match(s, columns, state.version)) for s in state.segments]
+            numbers = [rows for _, (rows, _) in pairs]
+            found = [s.source.keys[a] for s, (_, a) in pairs]
+        else:
+            numbers, found = self._match_list(self._folded(), events)
+        if not found:
+            return pyarrow.array([], pyarrow.int64()), pyarrow.array([], pyarrow.null())
+        rows, keys = np.concatenate(numbers), np.concatenate(found)
+        if len(found) > 1:
+            order = np.argsort(rows, kind="stable")
+            rows, keys = rows[order], keys[order]
+        return pyarrow.array(rows), batch.key_column(keys)
+
+    def _folded(self) -> State:
+        """A state without fresh filters: worth it for a batch."""
+        with self._lock:
+            if self._state.entries:
+                self._fold()
+            return self._state
+
+    def _note_batch(self, columns: Batch) -> None:
+        """Learn from a sample of the batch, if little has been seen of events so far."""
+        if len(self._sample) < _SAMPLE // 4 and columns.length:
+            with self._lock:
+                for event in columns.sample(_SAMPLE // 4):
+                    self._note(event)
+                self._learn()
+
+    def _match_list(
+        self, state: State, events: Iterable[Notification]
+    ) -> tuple[list[Any], list[Any]]:
+        numbers, found = [], []
+        for number, event in enumerate(events):
+            for segment in state.segments:
+                rows = segment.match(event.attributes, state.version)
+                numbers.append(np.full(len(rows), number, np.int64))
+                found.append(segment.source.keys[rows])
+        return numbers, found
+
+    def explain(self) -> dict[str, Any]:
+        """Which structures hold what, how selective they are expected to be, and their memory."""
+        version, segments, fresh, count = self._state
+        return {
+            "filters": len(self),
+            "fresh": sum(died > version for died in fresh.died[:count]),
+            "dead": sum(segment.source.dead for segment in segments),
+            "events sampled": len(self._sample),
+            "segments": [segment.explain() for segment in segments],
+            "bytes": sum(segment.nbytes for segment in segments) + _dict_bytes(self._where),
+        }
+
+    def covering(self, filter: Filter) -> list[Any]:
+        """The keys whose filters cover `filter`: they match whatever it matches, for example."""
+        state, witness = self._state, filter.example()
+        candidates = _all(state) if witness is None else _matching(state, witness)
+        return [_key(*place) for place in candidates if _filter(*place).covers(filter)]
+
+    def covered(self, filter: Filter) -> list[Any]:
+        """The keys whose filters `filter` covers."""
+        return self._related(filter, "covered", filter.covers)
+
+    def overlapping(self, filter: Filter) -> list[Any]:
+        """The keys whose filters overlap `filter`."""
+        return self._related(filter, "overlapping", filter.overlaps)
+
+    def equal(self, filter: Filter) -> list[Any]:
+        """The keys whose filters are equal to `filter`."""
+        return self._related(filter, "equal", filter.__eq__)
+
+    def mergeable(self, filter: Filter) -> list[Any]:
+        """The keys whose filters have a merger with `filter`."""
+        return self._related(filter, "mergeable", lambda mine: filter.merge(mine) is not None)
+
+    def _related(self, filter: Filter, relation: str, decide: Callable[[Filter], Any]) -> list[Any]:
+        version, segments, fresh, count = self._state
+        found: list[Any] = [
+            fresh.keys[n]
+            for n in range(count)
+            if fresh.died[n] > version and decide(fresh.filters[n])
+        ]
+        if segments:
+            from tidings.matching import queries
+
+            for segment in segments:
+                rows = np.array(getattr(queries, relation)(segment, filter), np.int64)
+                rows = rows[segment.source.died[rows] > version]
+                found += segment.source.keys[rows].tolist()
+        return found
+
+
+Place: TypeAlias = "tuple[Segment | Fresh, int]"
+"""Where a filter is: which part, and which row of it."""
+
+
+def _matching(state: State, notification: Notification) -> Iterator[Place]:
+    """Where the matching filters are, found as they are asked for."""
+    version, segments, fresh, count = state
+    for number in fresh.match(notification, version, count)[0]:
+        yield fresh, number
+    for segment in segments:
+        for row in segment.match(notification.attributes, version).tolist():
+            yield segment, row
+
+
+def _all(state: State) -> Iterator[Place]:
+    """Where all filters are."""
+    version, segments, fresh, count = state
+    for number in range(count):
+        if fresh.died[number] > version:
+            yield fresh, number
+    for segment in segments:
+        for row in np.flatnonzero(segment.source.died > version).tolist():
+            yield segment, row
+
+
+def _key(part: Segment | Fresh, row: int) -> Any:
+    if isinstance(part, Fresh):
+        return part.keys[row]
+    return part.source.keys[row : row + 1].tolist()[0]  # a plain integer, not NumPy's
+
+
+def _filter(part: Segment | Fresh, row: int) -> Filter:
+    if isinstance(part, Fresh):
+        return part.filters[row]
+    return part.source.filter(row, part.lines)
+
+
+def _dict_bytes(places: dict[Hashable, int]) -> int:
+    """A dictionary and its values; the keys belong to the caller."""
+    return sys.getsizeof(places) + 32 * len(places)

@@ -1,0 +1,59 @@
+"""The protocol of matching engines."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterable, Mapping
+from typing import Any, Protocol, TypeVar
+
+from tidings.events import Filter, Notification
+
+Group = TypeVar("Group", bound=Hashable)
+
+
+class Matcher(Protocol):
+    """A changing set of filters under keys, and the questions it answers.
+
+    A list of keys holds each once, in no particular order.
+    """
+
+    def __len__(self) -> int: ...
+    def __contains__(self, key: object) -> bool: ...
+    def __getitem__(self, key: Hashable) -> Filter: ...
+
+    def add(self, key: Hashable, filter: Filter) -> None:
+        """Add a filter; `KeyError` if the key is in use."""
+
+    def add_many(self, pairs: Iterable[tuple[Hashable, Filter]]) -> None:
+        """Add many at once."""
+
+    def remove(self, key: Hashable) -> None:
+        """Remove a filter; `KeyError` if there is none under the key."""
+
+    def replace(self, key: Hashable, filter: Filter) -> None:
+        """Put another filter under a key in use."""
+
+    def match(self, notification: Notification) -> list[Any]:
+        """The keys whose filter matches."""
+
+    def match_any(
+        self, notification: Notification, groups: Mapping[Group, Collection[Hashable]]
+    ) -> set[Group]:
+        """The groups (name: keys) that hold a key whose filter matches."""
+
+    def match_batch(self, events: Any) -> tuple[Any, Any]:
+        """The numbers of the events and the keys of all matches."""
+
+    def covering(self, filter: Filter) -> list[Any]:
+        """The keys whose filters cover this one."""
+
+    def covered(self, filter: Filter) -> list[Any]:
+        """The keys whose filters this one covers."""
+
+    def overlapping(self, filter: Filter) -> list[Any]:
+        """The keys whose filters overlap this one."""
+
+    def equal(self, filter: Filter) -> list[Any]:
+        """The keys whose filters are equal to this one."""
+
+    def mergeable(self, filter: Filter) -> list[Any]:
+        """The keys whose filters have a merger with this one."""
