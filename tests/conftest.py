@@ -1,4 +1,4 @@
-"""How hard Hypothesis tries: `HYPOTHESIS_PROFILE=quick` for the inner loop, `thorough` for a night."""
+"""How hard Hypothesis tries: `HYPOTHESIS_PROFILE` is quick, default or thorough."""
 
 import os
 

@@ -391,6 +391,7 @@ def test_a_text_may_be_nested_up_to_a_limit():
         Limits(depth=201)
 
 
+@pytest.mark.slow
 def test_the_deepest_nesting_allowed_is_evaluated():
     deep = Limits(depth=200)
     text = "x = 0"
@@ -409,6 +410,7 @@ def test_negations_do_not_count_as_nesting():
     assert parse("NOT " * 1000 + "x") == parse("x")
 
 
+@pytest.mark.slow
 def test_alternatives_are_bounded():
     text = " AND ".join(f"(a{i} = 1 OR b{i} = 1)" for i in range(30))
     with pytest.raises(FilterError) as caught:
@@ -423,6 +425,7 @@ def test_alternatives_are_bounded():
         parse(eight, limits=Limits(conjunctions=7))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "condition",
     ["x{i} = 1", "x LIKE '%s{i}'", "x SUPERSET OF ({i}, {j})", "x{i} LIKE '%a'"],
@@ -447,6 +450,7 @@ def test_a_list_may_hold_ten_thousand_values():
     assert parse(text.replace("IN", "NOT IN")).merge(found) == parse("x IS NUMBER")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("joint", "condition"),
     [(" OR ", "x = {i}"), (" OR ", "x = 's{i}'"), (" AND ", "x != {i}"), (" AND ", "x{i} = 1")],
@@ -488,6 +492,7 @@ def test_a_megabyte_of_string_is_matched_by_patterns():
     assert not parse("x LIKE '%a_b_a_c%'").matches(event)
 
 
+@pytest.mark.slow
 def test_a_pattern_may_be_a_megabyte():
     found = parse(f"x LIKE '%{MEGABYTE}_'")
     assert found.matches(Notification({"x": "z" + MEGABYTE + "a"}))

@@ -124,6 +124,21 @@ def test_covering_4_3_3_exists_covers_any_constraint_on_the_attribute(other):
     assert not parse("EXISTS y").covers(parse(other))
 
 
+VALUES = ["1", "2", "0.5", "TRUE", "'a'", "'ab'", "'b'", "'stock'", "''", "X'00'", "X'01'"]
+
+
+@pytest.mark.parametrize("one", [*ANY, "x NOT LIKE '%a'", "x NOT LIKE 'a%b' AND x > 'a'"])
+def test_covering_2_3_also_a_list_is_covered_iff_each_value_matches(one):
+    found = parse(one)
+    for value in VALUES:
+        single = parse(f"x = {value}")
+        event = single.example()
+        assert found.covers(single) == found.matches(event) == found.overlaps(single)
+    for first, second in combinations([v for v in VALUES if "'" in v and "X" not in v], 2):
+        each = found.covers(parse(f"x = {first}")) and found.covers(parse(f"x = {second}"))
+        assert found.covers(parse(f"x IN ({first}, {second})")) == each
+
+
 TYPES = Schema(
     types={
         "event": [],

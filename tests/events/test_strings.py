@@ -38,6 +38,8 @@ def members(found):
 @example("%a%a", "a")  # one a can't be both
 @example("a%a", "a")
 @example("%_", "")
+@example("%a%a%", "a")
+@example("%ab%bc%", "abc")
 @example("%ab%b", "ab")
 @example("_%b%_", "abb")
 @example("%\n", "\n\n")
@@ -116,6 +118,29 @@ def test_covering_between_strings_of_all_kinds(general, special):
     assert parse(general).covers(parse(special))
     assert not parse(special).covers(parse(general))
     assert parse(general).merge(parse(special)) == parse(general)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "witness"),
+    [
+        ("x LIKE '_a'", "x LIKE '%a'", "a"),
+        ("x LIKE '%_a'", "x LIKE '%a'", "a"),
+        ("x LIKE 'a_%'", "x LIKE 'a%'", "a"),
+        ("x LIKE '%ab%'", "x LIKE '%a%b%'", "acb"),
+        ("x LIKE '%a%a%'", "x LIKE '%a%'", "a"),
+        ("x LIKE '%ab%bc%'", "x LIKE '%abc%'", "abc"),
+        ("x NOT LIKE '%b%'", "x NOT LIKE '%ab%'", "b"),
+        ("x NOT LIKE '%b'", "x LIKE 'a%'", "ab"),
+        ("x LIKE '%b%'", "x BETWEEN 'ab' AND 'b'", "ac"),
+        ("x LIKE 'a%' AND x LIKE '%b'", "x LIKE '%b'", "b"),
+    ],
+)
+def test_what_is_not_covered_has_a_witness(one, other, witness):
+    event = Notification({"x": witness})
+    assert parse(other).matches(event)
+    assert not parse(one).matches(event)
+    assert not parse(one).covers(parse(other))
+    assert parse(one).merge(parse(other)) != parse(one)
 
 
 @pytest.mark.parametrize(

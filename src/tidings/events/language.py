@@ -311,6 +311,8 @@ def _leaf_evaluator(leaf: Leaf, numbers: dict[int, int], negated: bool) -> LeafE
             found = [Constraint.of(part) for part in made.complement()]
         else:
             found = [Constraint.of(made)]
+            if context.schema is None and not made.is_empty:
+                return found  # as nearly always
         if context.schema is not None:
             found = [context.schema.refine(leaf.name, c) for c in found]
         kept = [c for c in found if not c.is_empty]
@@ -366,19 +368,23 @@ def _disjunction(leaves: list[tuple[str, LeafEvaluator]], others: list[Evaluator
 
 def _conjunction(leaves: list[tuple[str, LeafEvaluator]], others: list[Evaluator]) -> Evaluator:
     def evaluate(constants: list[str], context: Context) -> list[Conjunction]:
-        single: dict[str, list[Constraint]] = {}
+        single: dict[str, Constraint] = {}
+        several: dict[str, list[Constraint]] = {}
         choices: list[list[Conjunction]] = []
         for name, leaf in leaves:
             found = leaf(constants, context)
-            if len(found) == 1:
-                single.setdefault(name, []).append(found[0])
-            else:
+            if len(found) != 1:
                 choices.append([Conjunction({name: c}) for c in found])
+            elif name in single:
+                several.setdefault(name, [single[name]]).append(found[0])
+            else:
+                single[name] = found[0]
         choices += [other(constants, context) for other in others]
-        joint = {name: _intersection(context, name, found) for name, found in single.items()}
-        if any(constraint.is_empty for constraint in joint.values()):
-            return []
-        result = [Conjunction(joint)]
+        for name, constraints in several.items():
+            single[name] = _intersection(context, name, constraints)
+            if single[name].is_empty:
+                return []
+        result = [Conjunction(single)]
         for choice in choices:
             result = _product(result, choice, context)
         return result

@@ -410,6 +410,9 @@ class Strings:
     def covers(self, other: Strings) -> bool:
         if self == other or other.is_empty:
             return True
+        members = other.intervals.values()
+        if members is not None:
+            return all(map(self.matches, members))
         return (
             self.intervals.covers(other.intervals)
             and all(_implies(other, test) for test in self.passing)
