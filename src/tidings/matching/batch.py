@@ -6,7 +6,9 @@ still has to check in Python is looked up in the columns concerned.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final
@@ -24,7 +26,10 @@ from tidings.matching.lines import BIG, Line
 from tidings.matching.segment import Scratch, Segment
 
 I64 = npt.NDArray[np.int64]
+Places = npt.NDArray[np.int32]
 _ROOM: Final = 1 << 18
+_FOR_A_THREAD: Final = 8_192
+"""With fewer events, another thread is not worth its start."""
 
 
 class Batch:
@@ -109,29 +114,40 @@ class _Event(Mapping[str, Any]):
 
 def match(segment: Segment, batch: Batch, version: int) -> tuple[I64, I64]:
     """Pairs of event and row, for the rows alive at `version` whose filters match the event."""
-    table, lines = _keys(segment, batch)
-    more, more_off = _elements(segment, batch)
+    shares = max(1, min(os.cpu_count() or 1, batch.length // _FOR_A_THREAD))
+    bounds = [batch.length * share // shares for share in range(shares + 1)]
+    with ThreadPoolExecutor(shares) as threads:  # kernels, NumPy and Arrow release the GIL
+        prepared = (*_laid_out(segment, batch, threads), *_elements(segment, batch))
+        parts = threads.map(
+            lambda first, last: _match_part(segment, version, prepared, first, last),
+            bounds[:-1],
+            bounds[1:],
+        )
+        found = [pair for part in parts for pair in part]
+    events = np.concatenate([e for e, _ in found]) if found else np.zeros(0, np.int64)
+    answers = np.concatenate([a for _, a in found]) if found else np.zeros(0, np.int64)
+    if segment.source.rest and len(answers) and answers.min() < 0:
+        return _settled(segment, batch, events, answers)
+    return events, answers
+
+
+def _match_part(
+    segment: Segment, version: int, prepared: tuple[Any, ...], first: int, last: int
+) -> list[tuple[I64, I64]]:
+    """Pairs for some of the events, in pieces as large as the buffers."""
     scratch = Scratch(segment)
-    longest = int(np.diff(more_off).max()) if len(more) else 0
-    event = np.empty(2 * len(lines) + longest, np.int64)
     out = np.empty(max(segment.most, _ROOM), np.int32)
     rows = np.empty(len(out), np.int32)
     count = np.zeros(1, np.int64)
     found: list[tuple[I64, I64]] = []
-    first = 0
-    while first < batch.length:
+    while first < last:
         first = kernels.match_rows(
             segment.i64, segment.i32, segment.bits, segment.source.died, scratch.seen,
-            version if segment.source.dead else -1, table, lines, more, more_off,
-            first, segment.most, event, scratch.keys, scratch.work, out, rows, count,
+            version if segment.source.dead else -1, *prepared,  # type: ignore[call-arg]
+            first, last, segment.most, scratch.keys, scratch.work, out, rows, count,
         )  # fmt: skip
-        events, answers = rows[: count[0]].astype(np.int64), out[: count[0]].astype(np.int64)
-        if segment.source.rest and len(answers) and answers.min() < 0:
-            events, answers = _settled(segment, batch, events, answers)
-        found.append((events, answers))
-    if not found:
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    return np.concatenate([e for e, _ in found]), np.concatenate([a for _, a in found])
+        found.append((rows[: count[0]].astype(np.int64), out[: count[0]].astype(np.int64)))
+    return found
 
 
 def _settled(segment: Segment, batch: Batch, events: I64, answers: I64) -> tuple[I64, I64]:
@@ -161,20 +177,53 @@ def key_column(keys: npt.NDArray[Any]) -> pa.Array:
     )
 
 
-def _keys(segment: Segment, batch: Batch) -> tuple[I64, I64]:
-    """The table of keys and the lines of its columns."""
-    columns: list[I64] = []
-    lines: list[int] = []
+def _laid_out(
+    segment: Segment, batch: Batch, threads: ThreadPoolExecutor
+) -> tuple[I64, I64, npt.NDArray[np.uint8], Places, I64]:
+    """The batch as `kernels.match_rows` takes it: table, lines, floats, places, probes."""
+    known: list[tuple[Line, str]] = []
     for name, column in batch.columns.items():
-        named = segment.lines.by_attribute.get(name)
-        line = None if named is None else named.get(_python_type(column.type, name))
-        if line is not None and line.number < segment.line_count and not line.elements:
-            columns.append(_column_keys(segment, line, batch, name))
-            lines.append(line.number)
-    table = np.empty((batch.length, len(lines)), np.int64)
-    for at, keys in enumerate(columns):
-        table[:, at] = keys
-    return table, np.array(lines, np.int64)
+        types = segment.lines.by_attribute.get(name)
+        line = types.get(_python_type(column.type, name)) if types else None
+        if line is not None and segment.uses(line) and not line.elements:
+            known.append((line, name))
+    lines = np.array([line.number for line, _ in known], np.int64)
+    table = np.empty((len(known), batch.length), np.int64)
+    columns = threads.map(
+        lambda at: _column(segment, batch, *known[at], table[at]), range(len(known))
+    )
+    floats, found = zip(*columns, strict=True) if known else ((), ())
+    places = [p for p in found if p is not None]
+    return (
+        table,
+        lines,
+        np.array(floats, np.uint8),
+        np.array(places, np.int32).reshape(len(places), batch.length),
+        np.array([at for at, (line, _) in enumerate(known) if segment.probes(line)], np.int64),
+    )
+
+
+def _column(
+    segment: Segment, batch: Batch, line: Line, name: str, cells: I64
+) -> tuple[bool, Places | None]:
+    """Write a column's cells; whether they are bits of floats, and the postings of its values."""
+    column = batch.columns[name]
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    posted = len(segment.posted_keys(line)) > 0
+    if line.domain in ("string", "bytes"):
+        encoded = column.dictionary_encode()
+        keys = segment.text_keys(line, encoded.dictionary.to_pylist())
+        distinct = np.array([*keys, ABSENT], np.int64)
+        codes = np.asarray(pc.fill_null(encoded.indices, len(keys)))
+        np.take(distinct, codes, out=cells)
+        return False, segment.posting(line, distinct)[codes] if posted else None
+    cells[:], are_floats = _cells(segment, line, column, name)
+    if not posted:
+        return are_floats, None
+    if are_floats:  # few lines have postings by number, so only these pay for the keys
+        cells[:] = _keys_of_floats(cells)
+    return False, segment.posting(line, cells)
 
 
 def _python_type(kind: Any, name: str) -> type:
@@ -224,52 +273,60 @@ def _is_list(kind: Any) -> bool:
     return bool(t.is_list(kind) or t.is_large_list(kind) or t.is_fixed_size_list(kind))
 
 
-def _column_keys(segment: Segment, line: Line, batch: Batch, name: str) -> I64:
-    column = batch.column(name)
+def _cells(segment: Segment, line: Line, column: Any, name: str) -> tuple[I64, bool]:
+    """The cells of a column that is not of strings, and whether they are the bits of floats."""
     if line.domain == "number":
-        keys = _number_keys(segment, line, column, name)
-    elif line.domain == "time":
-        keys = np.array(pc.fill_null(column.cast(pa.int64()), 0))
-    elif line.domain == "boolean":
-        keys = np.array(pc.fill_null(column, False).cast(pa.int64()))
+        return _numbers(segment, line, column, name)
+    if line.domain == "time":
+        whole = column.cast(pa.timestamp("us", tz=column.type.tz), safe=False).cast(pa.int64())
     else:
-        encoded = column.dictionary_encode()
-        known = [segment.key(line, value) for value in encoded.dictionary.to_pylist()]
-        keys = np.array(known or [0], np.int64)[np.array(pc.fill_null(encoded.indices, 0))]
-    keys = np.array(keys, np.int64)
-    if column.null_count:
-        keys[np.array(column.is_null())] = ABSENT
-    return keys
+        whole = column.cast(pa.int64())
+    return np.asarray(pc.fill_null(whole, ABSENT)), False
 
 
-def _number_keys(segment: Segment, line: Line, column: Any, name: str) -> I64:
+def _numbers(segment: Segment, line: Line, column: Any, name: str) -> tuple[I64, bool]:
+    """Floats where every number is one exactly, with NaN for null; else keys."""
+    null = np.asarray(column.is_null()) if column.null_count else None
     if pa.types.is_integer(column.type):
-        whole = np.array(pc.fill_null(column, 0))
-        values = whole.astype(np.float64)
+        numbers = np.asarray(pc.fill_null(column, 0))
+        values = numbers.astype(np.float64)
     else:
-        whole = values = np.array(pc.fill_null(column.cast(pa.float64()), 0.0))
-        if np.isnan(values).any():
+        numbers = values = np.array(pc.fill_null(column.cast(pa.float64()), 0.0))
+        if np.isnan(values.min(initial=0.0)):
             row = int(np.flatnonzero(np.isnan(values))[0])
             raise NotificationError(f"row {row} is NaN, which can't be compared", field=name)
-    keys = values.view(np.int64).copy()
-    kernels.number_keys(keys)
+    if values.max(initial=0.0) < BIG and values.min(initial=0.0) > -BIG:
+        if null is not None:
+            values[null] = np.nan
+        return values.view(np.int64), True
+    keys = _keys_of_floats(values.view(np.int64))
     for row in np.flatnonzero(np.abs(values) >= BIG).tolist():
-        keys[row] = segment.key(line, whole[row].item())
+        keys[row] = segment.key(line, numbers[row].item())
+    if null is not None:
+        keys[null] = ABSENT
+    return keys, False
+
+
+def _keys_of_floats(bits: I64) -> I64:
+    keys = bits.copy()
+    kernels.number_keys(keys)
+    keys[np.isnan(bits.view(np.float64))] = ABSENT
     return keys
 
 
 def _elements(segment: Segment, batch: Batch) -> tuple[I64, I64]:
-    """Pairs of line and key for the elements of set-valued columns that the segment knows."""
-    pairs: list[list[int]] = []
+    """The postings of the elements of set-valued columns, event by event."""
+    found: list[list[int]] = []
     for name in batch.columns:
         line = segment.lines.by_attribute.get(name, {}).get(frozenset)
         if line is None or line.number not in segment.ranks:
             continue
-        known = segment.ranks[line.number].keys
-        pairs = pairs or [[] for _ in range(batch.length)]
+        keys = segment.ranks[line.number].keys
+        places = segment.posting(line, np.array(list(keys.values()), np.int64)).tolist()
+        known = {e: place for e, place in zip(keys, places, strict=True) if place >= 0}
+        found = found or [[] for _ in range(batch.length)]
         for row, value in enumerate(batch.values(name)):
-            for element in value if isinstance(value, frozenset) else ():
-                if element in known:
-                    pairs[row] += (line.number, known[element])
-    more = np.array([p for row in pairs for p in row], np.int64)
-    return more, np.cumsum([0] + [len(row) for row in pairs]).astype(np.int64)
+            if isinstance(value, frozenset):
+                found[row] += [known[e] for e in value if e in known]
+    more = np.array([p for row in found for p in row], np.int64)
+    return more, np.cumsum([0] + [len(row) for row in found]).astype(np.int64)

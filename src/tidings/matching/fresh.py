@@ -21,12 +21,13 @@ _FEW = 16
 class Fresh:
     """Entries by number: key, filter, and the version at which the entry died."""
 
-    __slots__ = ("_by_value", "_indexed", "_others", "died", "filters", "keys")
+    __slots__ = ("_by_value", "_indexed", "_others", "dead", "died", "filters", "keys")
 
     def __init__(self) -> None:
         self.keys: list[Hashable] = []
         self.filters: list[Filter] = []
         self.died: list[int] = []
+        self.dead = 0
         self._by_value: dict[tuple[str, Any], list[int]] = {}
         self._others: list[int] = []
         self._indexed = 0
@@ -37,6 +38,19 @@ class Fresh:
         self.filters.append(filter)
         self.died.append(NEVER)
         return len(self.keys) - 1
+
+    def bury(self, number: int, version: int) -> None:
+        """The entry is gone from this version on."""
+        self.dead += 1
+        self.died[number] = version
+
+    def living(self, version: int) -> Fresh:
+        """Only the entries that have not died."""
+        found = Fresh()
+        for key, filter_, died in zip(self.keys, self.filters, self.died, strict=True):
+            if died > version:
+                found.append(key, filter_)
+        return found
 
     def match(self, notification: Notification, version: int, count: int) -> tuple[list[int], int]:
         """Which of the first `count` entries match at `version`, and how many were tried."""

@@ -148,7 +148,7 @@ class Index:
         part, row = self._place(key)
         version = self._state.version + 1
         if isinstance(part, Fresh):
-            part.died[row] = version
+            part.bury(row, version)
         else:
             part.source.bury(row, version)
         return part
@@ -193,8 +193,14 @@ class Index:
         return [Segment(source, self._lines, self._sample)] if source.rows else []
 
     def _tidy(self, part: Segment | Fresh) -> None:
-        """Lay a segment out anew when most of its rows are dead."""
-        if isinstance(part, Fresh) or part.source.dead < max(_BULK, part.source.rows // 2):
+        """Make a part anew when most of its rows are dead."""
+        if isinstance(part, Fresh):
+            if part is self._state.fresh and part.dead >= max(_BULK, len(part.keys) // 2):
+                fresh = part.living(self._state.version)
+                self._where.update((key, number) for number, key in enumerate(fresh.keys))
+                self._install(list(self._state.segments), fresh)
+            return
+        if part.source.dead < max(_BULK, part.source.rows // 2):
             return
         living = part.source.living(self._state.version)
         segments: list[Segment] = []
@@ -288,15 +294,21 @@ class Index:
         self, notification: Notification, groups: Mapping[Group, Collection[Hashable]]
     ) -> set[Group]:
         """The groups (name: keys) that hold a key whose filter matches; stops when all do."""
+        state = self._state
+        self._events += 1
+        if self._events & 15 == 1 or self._events < _SAMPLE // 4:
+            self._note(notification.attributes)
         found: set[Group] = set()
         missing = dict(groups)
-        for part, row in _matching(self._state, notification):
+        for part, row in _matching(state, notification):
             key = _key(part, row)
             for group in [g for g, keys in missing.items() if key in keys]:
                 found.add(group)
                 del missing[group]
             if not missing:
                 break
+        if state.entries or self._events >= self._relearn:
+            self._look_after(state.entries)
         return found
 
     def match_batch(self, events: Any) -> tuple[pa.Array, pa.Array]:

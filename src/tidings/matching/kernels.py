@@ -44,26 +44,34 @@ HIGHEST: Final = 2**63 - 1
     HEAD_WORDS,  # words of one bit set
     HEAD_SLOT_CONJ,  # the conjunction of the first slot; the others follow
     HEAD_FAMILIES,  # number of attributes with bit sets
-    HEAD_LINE_BITS,  # i32: a line's number among bit-set lines, or -1
+    HEAD_FAMILY_LINES,  # i32: an attribute's range of bit-set lines
     HEAD_BIT_LINES,  # i64: BIT_LINE_SIZE numbers for each bit-set line, see `_line_bits`
     HEAD_TOGGLE_SLOTS,  # i32: the slot that a cut toggles
     HEAD_SIZE,
 ) = range(23)
 
-BIT_LINE_SIZE: Final = 6
+BIT_LINE_SIZE: Final = 5
 
 _I64 = types.Array(types.int64, 1, "C")
 _I32 = types.Array(types.int32, 1, "C")
 _U64 = types.Array(types.uint64, 1, "C")
 _U8 = types.Array(types.uint8, 1, "C")
+_TABLE = types.Array(types.int64, 2, "C")
 Array: TypeAlias = Any  # what a kernel does with an array, numba checks and mypy can't
 Word: TypeAlias = Any  # 64 bits
 Kernel = TypeVar("Kernel", bound=Callable[..., object])
 
 
 def _kernel(signature: Any) -> Callable[[Kernel], Kernel]:
-    compiled: Any = njit(signature, nogil=True, cache=True, error_model="numpy")
-    return compiled  # type: ignore[no-any-return]
+    def compiled(function: Kernel) -> Any:  # numba has no types
+        try:
+            return njit(signature, nogil=True, cache=True, error_model="numpy")(function)
+        except RuntimeError as problem:
+            if "cannot cache" not in str(problem):  # as on a read-only file system
+                raise
+            return njit(signature, nogil=True, error_model="numpy")(function)
+
+    return compiled
 
 
 _DEBRUIJN: Final = 0x03F79D71B4CB0A89
@@ -173,7 +181,7 @@ def _line_bits(i64: Array, i32: Array, bits: Array, key: int, bit_line: int, wor
     """
     place = i64[HEAD_BIT_LINES] + BIT_LINE_SIZE * bit_line
     begin, end = i64[place + 1], i64[place + 2]
-    step, ready = i64[place + 3], i64[place + 4]  # and the number of its family
+    step, ready = i64[place + 3], i64[place + 4]
     words = i64[HEAD_WORDS]
     toggles = i64[HEAD_TOGGLE_KEYS] + begin
     here = _upper(i64, toggles, toggles + end - begin, key) - toggles
@@ -194,87 +202,36 @@ def _line_bits(i64: Array, i32: Array, bits: Array, key: int, bit_line: int, wor
     return left
 
 
-@_kernel(types.uint64(_I64, _I32, _U64, _I64, _I64, _U64))
-def _bit_sets(i64: Array, i32: Array, bits: Array, keys: Array, active: Array, work: Array) -> Word:
-    """Intersect the bit sets of all attributes into work[:words]; 0 if nothing is left.
-
-    active[family] is the bit-set line of an attribute's value, or -1 if it has none.
-    """
+@_kernel(types.int64(_I64, _I32, _U64, _I64, _U64, _I32, types.int64))
+def _by_bits(
+    i64: Array, i32: Array, bits: Array, keys: Array, work: Array, out: Array, n: int
+) -> int:
+    """Intersect the bit sets of all attributes and append what is left to `out`."""
     words = i64[HEAD_WORDS]
     result = work[:words]
     for w in range(words):
         result[w] = ~np.uint64(0)
-    left: Word = ~np.uint64(0)
     for family in range(i64[HEAD_FAMILIES]):
-        bit_line = active[family]
-        if bit_line < 0:
+        # An attribute has one value, so a key on at most one of its lines.
+        bit_line = i32[i64[HEAD_FAMILY_LINES] + family]
+        last = i32[i64[HEAD_FAMILY_LINES] + family + 1]
+        key = ABSENT
+        while bit_line < last:
+            key = keys[i64[i64[HEAD_BIT_LINES] + BIT_LINE_SIZE * bit_line]]
+            if key != ABSENT:
+                break
+            bit_line += 1
+        left: Word = np.uint64(0)
+        if key != ABSENT:
+            left = _line_bits(i64, i32, bits, key, bit_line, work)
+        else:
             free = bits[family * words : (family + 1) * words]
-            left = np.uint64(0)
             for w in range(words):
                 result[w] &= free[w]
                 left |= result[w]
-        else:
-            line = i64[i64[HEAD_BIT_LINES] + BIT_LINE_SIZE * bit_line]
-            left = _line_bits(i64, i32, bits, keys[line], bit_line, work)
         if left == 0:
-            break
-    return left
-
-
-@_kernel(types.int64(
-        _I64, _I32, _U64, _I64, _U8, types.int64, _I64, types.int64, types.int64, _I64, _U64, _I32,
-        types.int64,
-    ))  # fmt: skip
-def _match(
-    i64: Array,
-    i32: Array,
-    bits: Array,
-    died: Array,
-    seen: Array,
-    version: int,
-    event: Array,
-    begin: int,
-    end: int,
-    keys: Array,
-    work: Array,
-    out: Array,
-    n: int,
-) -> int:
-    """Append the rows that match one event to out[n:]; the new n.
-
-    event[begin:end] holds pairs of line and key; keys must be ABSENT everywhere, and is again
-    when this returns. keys also holds, behind the lines, a place for each family.
-    """
-    lines = i64[HEAD_LINES]
-    active = keys[lines:]
-    first = n
-    for e in range(begin, end, 2):
-        line = event[e]
-        keys[line] = event[e + 1]
-        bit_line = i32[i64[HEAD_LINE_BITS] + line]
-        if bit_line >= 0:
-            active[i64[i64[HEAD_BIT_LINES] + BIT_LINE_SIZE * bit_line + 5]] = bit_line
-    for e in range(begin, end, 2):
-        line, key = event[e], event[e + 1]
-        start = i64[HEAD_POST_START] + line
-        low, high = i64[HEAD_POST_KEYS] + i32[start], i64[HEAD_POST_KEYS] + i32[start + 1]
-        if low < high:
-            place = _upper(i64, low, high, key) - 1
-            if place >= low and i64[place] == key:
-                off = i64[HEAD_POST_OFF] + place - i64[HEAD_POST_KEYS]
-                entries = i64[HEAD_ENTRIES]
-                n = _checked(i64, i32, keys, entries + i32[off], entries + i32[off + 1], out, n)
-        off = i64[HEAD_PRESENT_OFF] + line
-        if i32[off] < i32[off + 1]:
-            entries = i64[HEAD_PRESENT]
-            n = _checked(i64, i32, keys, entries + i32[off], entries + i32[off + 1], out, n)
-    if i64[HEAD_SLOTS] and _bit_sets(i64, i32, bits, keys, active, work):
-        n = _members(work, i64[HEAD_WORDS], i64[HEAD_SLOTS], i64[HEAD_SLOT_CONJ], out, n)
-    for e in range(begin, end, 2):
-        keys[event[e]] = ABSENT
-    for family in range(i64[HEAD_FAMILIES]):
-        active[family] = -1
-    return _rows(i64, i32, died, seen, version, out, first, n)
+            return n
+    return _members(work, words, i64[HEAD_SLOTS], i64[HEAD_SLOT_CONJ], out, n)
 
 
 @_kernel(types.int64(types.int64))
@@ -288,6 +245,13 @@ def number_keys(bits: Array) -> None:
     """Turn the bits of floats into keys, in place."""
     for i in range(len(bits)):
         bits[i] = _number_key(bits[i])
+
+
+@_kernel(types.int64(_I64, types.int64, types.int64, types.int64))
+def _place(i64: Array, low: int, high: int, key: int) -> int:
+    """Which of the sorted keys i64[low:high] it is, or -1."""
+    place = _upper(i64, low, high, key) - 1
+    return place if place >= low and i64[place] == key else -1
 
 
 @_kernel(types.int64(_I64, _I32, _U64, _I64, _U8, types.int64, _I64, types.int64, _I64, _U64, _I32))
@@ -306,20 +270,52 @@ def match_one(
 ) -> int:
     """Match one event; how many rows are in `out`.
 
-    event[:end] holds pairs: 2 × line and a key, or 2 × line + 1 and the bits of a float.
+    event[:end] holds pairs: 2 × line and a key, or 2 × line + 1 and the bits of a float. A line
+    of set elements may come several times. keys must be ABSENT everywhere, and is again
+    when this returns.
     """
+    n = 0
     for e in range(0, end, 2):
         if event[e] & 1:
             event[e + 1] = _number_key(event[e + 1])
         event[e] >>= 1
-    return _match(i64, i32, bits, died, seen, version, event, 0, end, keys, work, out, 0)
+        keys[event[e]] = event[e + 1]
+    for e in range(0, end, 2):
+        line, key = event[e], event[e + 1]
+        start, first = i64[HEAD_POST_START] + line, i64[HEAD_POST_KEYS]
+        if i32[start] < i32[start + 1]:
+            place = _place(i64, first + i32[start], first + i32[start + 1], key)
+            if place >= 0:
+                off, entries = i64[HEAD_POST_OFF] + place - first, i64[HEAD_ENTRIES]
+                n = _checked(i64, i32, keys, entries + i32[off], entries + i32[off + 1], out, n)
+        off = i64[HEAD_PRESENT_OFF] + line
+        if i32[off] < i32[off + 1]:
+            entries = i64[HEAD_PRESENT]
+            n = _checked(i64, i32, keys, entries + i32[off], entries + i32[off + 1], out, n)
+    if i64[HEAD_SLOTS]:
+        n = _by_bits(i64, i32, bits, keys, work, out, n)
+    for e in range(0, end, 2):
+        keys[event[e]] = ABSENT
+    return _rows(i64, i32, died, seen, version, out, 0, n)
+
+
+@_kernel(types.void(_I64, _TABLE, _I64, _U8, types.int64))
+def _fill(keys: Array, table: Array, lines: Array, floats: Array, row: int) -> None:
+    """Write the keys of one event of a table; see `match_rows`."""
+    for c in range(len(lines)):
+        cell = table[c, row]
+        if floats[c]:
+            # NaN stands for a value that is not there
+            absent = (cell & 0x7FFFFFFFFFFFFFFF) > 0x7FF0000000000000
+            cell = ABSENT if absent else _number_key(cell)
+        keys[lines[c]] = cell
 
 
 @_kernel(
     types.int64(
         *(_I64, _I32, _U64, _I64, _U8, types.int64),
-        *(types.Array(types.int64, 2, "C"), _I64, _I64, _I64, types.int64, types.int64),
-        *(_I64, _I64, _U64, _I32, _I32, _I64),
+        *(_TABLE, _I64, _U8, types.Array(types.int32, 2, "C"), _I64, _I64, _I64),
+        *(types.int64, types.int64, types.int64, _I64, _U64, _I32, _I32, _I64),
     )
 )
 def match_rows(
@@ -331,43 +327,64 @@ def match_rows(
     version: int,
     table: Array,
     lines: Array,
+    floats: Array,
+    places: Array,
+    probes: Array,
     more: Array,
     more_off: Array,
     first: int,
+    last: int,
     most: int,
-    event: Array,
     keys: Array,
     work: Array,
     out: Array,
     rows: Array,
     count: Array,
 ) -> int:
-    """Match the events table[first:], which has a column of keys for each of `lines`.
+    """Match the events first to last of a table: a row for each of `lines`, a cell for each event.
 
-    more[more_off[row]:more_off[row + 1]] are further pairs of line and key, if there are any.
+    A cell is a key, or the bits of a float where `floats` says so. `places` has a row for each line
+    with postings: the posting that the event's value has, or -1. `probes` are rows of the table
+    whose lines have entries by presence. more[more_off[e]:more_off[e + 1]] are the postings of
+    the elements of sets, if there are any.
+
     Writes pairs to `rows` and `out` for as long as there is room for the `most` that one event
     can have; count[0] is then how many there are, and the result the first event not done.
     """
     n = 0
-    row = first
-    while row < len(table) and n + most <= len(out):
-        end = 0
-        for c in range(len(lines)):
-            if table[row, c] != ABSENT:
-                event[end] = lines[c]
-                event[end + 1] = table[row, c]
-                end += 2
-        if len(more):
-            for m in range(more_off[row], more_off[row + 1]):
-                event[end] = more[m]
-                end += 1
+    event = first
+    slots, entries, post_off = i64[HEAD_SLOTS], i64[HEAD_ENTRIES], i64[HEAD_POST_OFF]
+    while event < last and n + most <= len(out):
         before = n
-        n = _match(i64, i32, bits, died, seen, version, event, 0, end, keys, work, out, n)
-        for o in range(before, n):
-            rows[o] = row
-        row += 1
+        filled = False
+        for p in range(len(places)):
+            place = places[p, event]
+            if place >= 0:
+                if not filled:
+                    _fill(keys, table, lines, floats, event)
+                    filled = True
+                begin, end = i32[post_off + place], i32[post_off + place + 1]
+                n = _checked(i64, i32, keys, entries + begin, entries + end, out, n)
+        if not filled and (slots or len(probes) or len(more)):
+            _fill(keys, table, lines, floats, event)
+        for p in range(len(probes)):
+            line = lines[probes[p]]
+            if keys[line] != ABSENT:
+                off, present = i64[HEAD_PRESENT_OFF] + line, i64[HEAD_PRESENT]
+                n = _checked(i64, i32, keys, present + i32[off], present + i32[off + 1], out, n)
+        if len(more):
+            for m in range(more_off[event], more_off[event + 1]):
+                begin, end = i32[post_off + more[m]], i32[post_off + more[m] + 1]
+                n = _checked(i64, i32, keys, entries + begin, entries + end, out, n)
+        if slots:
+            n = _by_bits(i64, i32, bits, keys, work, out, n)
+        if n > before:
+            n = _rows(i64, i32, died, seen, version, out, before, n)
+            for o in range(before, n):
+                rows[o] = event
+        event += 1
     count[0] = n
-    return row
+    return event
 
 
 @_kernel(types.void(_I64, _I32, _U64, types.int64, types.int64, types.int64))

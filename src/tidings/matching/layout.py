@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +16,8 @@ from tidings.matching.source import I32, I64, Source, members
 U64 = npt.NDArray[np.uint64]
 Flags = npt.NDArray[np.bool_]
 
-_MOST_READY: Final = 128
-"""Bit sets kept ready for a line: 16 bytes for each filter and attribute."""
+_MOST_READY: Final = 64
+"""Bit sets kept ready for a line: 8 bytes for each filter and attribute."""
 _TOGGLES_PER_READY: Final = 256
 
 
@@ -114,16 +114,21 @@ def spans(source: Source, keys: I64) -> tuple[I64, I64, Flags]:
     return low, high, np.isin(shape, (1, 2, 3, 4))
 
 
+class BitLine(NamedTuple):
+    """A line with bit sets: cuts in order, the slots they toggle, those inside below all cuts."""
+
+    number: int
+    family: int
+    cuts: I64
+    toggled: I64
+    inside: I64
+
+
 class BitSets:
     """The bit sets of the conjunctions in `slots`: one family for each attribute."""
 
     def __init__(
-        self,
-        source: Source,
-        keys: I64,
-        elements: Flags,
-        slots: I64,
-        lines: Lines,
+        self, source: Source, keys: I64, elements: Flags, slots: I64, lines: Lines
     ) -> None:
         self.slots = len(slots)
         self.words = -(-self.slots // 64)
@@ -131,59 +136,65 @@ class BitSets:
         slot_of[slots] = np.arange(self.slots)
         cond_slot = np.repeat(slot_of, np.diff(source.cond_off))
         conds = np.flatnonzero((cond_slot >= 0) & ~elements[source.cond_line])
-        self.line_numbers = np.unique(source.cond_line[conds])
-        self.families: dict[str, int] = {}
-        self._lines: list[tuple[int, int, I64, I64, I64]] = []
+        conds = conds[np.argsort(source.cond_line[conds], kind="stable")]
+        families: dict[str, int] = {}
         constrained: list[list[I64]] = []
-        for number in self.line_numbers.tolist():
-            mine = conds[source.cond_line[conds] == number]
-            family = self.families.setdefault(lines.lines[number].attribute, len(self.families))
+        found: list[BitLine] = []
+        for mine in np.split(conds, np.flatnonzero(np.diff(source.cond_line[conds])) + 1):
+            if not len(mine):
+                continue
+            number = int(source.cond_line[mine[0]])
+            family = families.setdefault(lines.lines[number].attribute, len(families))
             if family == len(constrained):
                 constrained.append([])
             constrained[family].append(cond_slot[mine])
             cuts, begin = members(source.cut_off, mine)
-            toggled = np.repeat(cond_slot[mine], np.diff(begin))
             order = np.argsort(keys[cuts], kind="stable")
-            inside = cond_slot[mine][source.cond_inside[mine] == 1]
-            self._lines.append((number, family, keys[cuts][order], toggled[order], inside))
+            toggled = np.repeat(cond_slot[mine], np.diff(begin))[order]
+            inside = cond_slot[mine[source.cond_inside[mine] == 1]]
+            found.append(BitLine(number, family, keys[cuts[order]], toggled, inside))
+        self.lines = sorted(found, key=lambda line: line.family)
         self.free = [self._set(np.concatenate(c), inverse=True) for c in constrained]
 
-    def _set(self, members: I64, *, inverse: bool = False) -> U64:
+    @property
+    def families(self) -> int:
+        return len(self.free)
+
+    def _set(self, chosen: I64, *, inverse: bool = False) -> U64:
         """A bit set of slots."""
         flags = np.full(64 * self.words, inverse, np.uint8)
-        flags[members] = not inverse
+        flags[chosen] = not inverse
         return np.packbits(flags, bitorder="little").view(np.uint64)
 
-    def lay_out(self, arena: Arena, line_count: int) -> None:
-        line_bits = np.full(line_count, -1, np.int64)
+    def lay_out(self, arena: Arena) -> None:
+        """Everything but the bit sets themselves."""
         records: list[int] = []
-        toggle_begin, ready = 0, len(self.free) * self.words
-        for at, (number, family, cut_keys, _, _) in enumerate(self._lines):
-            line_bits[number] = at
-            ready_sets = min(_MOST_READY, max(1, len(cut_keys) // _TOGGLES_PER_READY))
-            step = max(1, -(-len(cut_keys) // ready_sets))
-            records += [number, toggle_begin, toggle_begin + len(cut_keys), step, ready, family]
-            toggle_begin += len(cut_keys)
-            ready += (len(cut_keys) // step + 1) * self.words
+        toggle, ready = 0, self.families * self.words
+        for line in self.lines:
+            cuts = len(line.cuts)
+            step = max(1, -(-cuts // min(_MOST_READY, max(1, cuts // _TOGGLES_PER_READY))))
+            records += [line.number, toggle, toggle + cuts, step, ready]
+            toggle += cuts
+            ready += (cuts // step + 1) * self.words
         self._size = ready
         nothing = np.zeros(0, np.int64)
         arena.head[kernels.HEAD_SLOTS] = self.slots
         arena.head[kernels.HEAD_WORDS] = self.words
-        arena.head[kernels.HEAD_FAMILIES] = len(self.families)
-        arena.i32(kernels.HEAD_LINE_BITS, line_bits)
+        arena.head[kernels.HEAD_FAMILIES] = self.families
+        family = np.array([line.family for line in self.lines], np.int64)
+        arena.i32(kernels.HEAD_FAMILY_LINES, offsets(family, self.families))
         arena.i64(kernels.HEAD_BIT_LINES, np.array(records, np.int64))
-        arena.i64(kernels.HEAD_TOGGLE_KEYS, np.concatenate([nothing, *(n[2] for n in self._lines)]))
-        arena.i32(
-            kernels.HEAD_TOGGLE_SLOTS, np.concatenate([nothing, *(n[3] for n in self._lines)])
-        )
+        cuts_of_all = np.concatenate([nothing, *(line.cuts for line in self.lines)])
+        toggled = np.concatenate([nothing, *(line.toggled for line in self.lines)])
+        arena.i64(kernels.HEAD_TOGGLE_KEYS, cuts_of_all)
+        arena.i32(kernels.HEAD_TOGGLE_SLOTS, toggled)
 
     def filled(self, i64: I64, i32: I32) -> U64:
-        """The bit sets themselves: the free slots of each family, then each line's ready ones."""
-        base = self._size
-        bits = np.zeros(base + self.words, np.uint64)
+        """The bit sets: of the unconstrained slots of each family, then each line's ready ones."""
+        bits = np.zeros(self._size + self.words, np.uint64)
         for family, free in enumerate(self.free):
             bits[family * self.words : (family + 1) * self.words] = free
-        for at, (_, family, _, _, inside) in enumerate(self._lines):
-            bits[base:] = self.free[family] | self._set(inside)
-            kernels.fill_ready(i64, i32, bits, at, base, self.words)
+        for at, line in enumerate(self.lines):
+            bits[self._size :] = self.free[line.family] | self._set(line.inside)
+            kernels.fill_ready(i64, i32, bits, at, self._size, self.words)
         return bits

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,10 @@ from tidings.matching.source import I64, Source
 Attributes = Mapping[str, object]
 U64 = npt.NDArray[np.uint64]
 Rows = npt.NDArray[np.int32]
+
+
+Reader: TypeAlias = tuple[Line, int, dict[Any, int] | None]
+"""A line; what `kernels.match_one` takes for it; the keys of values, where that is all it needs."""
 
 
 class Ranks:
@@ -67,8 +71,7 @@ class Scratch:
     def __init__(self, segment: Segment) -> None:
         self.event = memoryview(bytearray(16 * 64)).cast("q")
         self.grow(64)
-        self.keys = np.full(segment.line_count + segment.families, ABSENT, np.int64)
-        self.keys[segment.line_count :] = -1
+        self.keys = np.full(segment.line_count, ABSENT, np.int64)
         self.work = np.zeros(2 * segment.words, np.uint64)
         self.seen = np.zeros(segment.source.rows if segment.multiple else 0, np.uint8)
         self.out = np.empty(segment.most, np.int32)
@@ -100,6 +103,8 @@ class Segment:
         self.candidates = plan.cost(plan.condition)
         first = source.cond_off[:-1]
         self._chosen = np.where(plan.condition < 0, -1, plan.condition - first).astype(np.int16)
+        self._used = np.bincount(source.cond_line, minlength=self.line_count) > 0
+        self._readers = self._made_readers()
         self._lay_out(keys, plan, elements)
 
     # -- building ----------------------------------------------------------------------------
@@ -170,6 +175,19 @@ class Segment:
                 keys.append(key)
         return Sample(len(events), np.array(lines, np.int64), np.array(keys, np.int64))
 
+    def _made_readers(self) -> dict[str, dict[type, Reader]]:
+        """For the attributes and types that filters here speak of, how `_encoded` reads a value."""
+        readers: dict[str, dict[type, Reader]] = {}
+        for name, types in list(self.lines.by_attribute.items()):
+            for kind, line in list(types.items()):
+                if self.uses(line):
+                    ranks = self.ranks.get(line.number)
+                    only_points = ranks is not None and line.is_interned and ranks.ordered is None
+                    known = ranks.keys if ranks and only_points and not line.elements else None
+                    number = 2 * line.number + (line.domain == "number")
+                    readers.setdefault(name, {})[kind] = (line, number, known)
+        return readers
+
     def _pairs(self, attributes: Attributes) -> list[tuple[int, int]]:
         """The lines an event has values on, with their keys. (`_encoded` is the fast twin.)"""
         pairs = []
@@ -195,6 +213,14 @@ class Segment:
         if line.domain == "boolean":
             return int(value)
         return self._ranks_of(line).text_key(value)
+
+    def text_keys(self, line: Line, values: list[Any]) -> list[int]:
+        """The keys of many strings or byte strings."""
+        ranks = self._ranks_of(line)
+        if ranks.ordered is None:
+            known = ranks.keys.get
+            return [known(value, 0) for value in values]
+        return [ranks.text_key(value) for value in values]
 
     def _ranks_of(self, line: Line) -> Ranks:
         """The ranks of a line, which has none if nothing is interned for it here."""
@@ -229,8 +255,8 @@ class Segment:
         arena.head[kernels.HEAD_ROWS_MULTIPLE] = int(self.multiple)
         arena.head[kernels.HEAD_LINES] = self.line_count
         bits = BitSets(source, keys, elements, slots, self.lines)
-        bits.lay_out(arena, self.line_count)
-        self.words, self.families = bits.words, len(bits.families)
+        bits.lay_out(arena)
+        self.words, self.families = bits.words, bits.families
         self.posted, self.present, self.slots = len(entries), len(present), len(slots)
         self.most = max(1, len(entries) + len(present) + len(slots))
         self.i64, self.i32 = arena.sealed()
@@ -242,6 +268,32 @@ class Segment:
         plan = make_plan(self.source, self._ranked(), elements, self._sampled(events))
         followed = np.where(self._chosen < 0, -1, self._chosen + self.source.cond_off[:-1])
         return plan.cost(followed) > 2 * plan.cost(plan.condition) + 1
+
+    # -- what lies where, for batches -----------------------------------------------------------
+
+    def uses(self, line: Line) -> bool:
+        """Whether any filter here says something of the line."""
+        return line.number < self.line_count and bool(self._used[line.number])
+
+    def posted_keys(self, line: Line) -> I64:
+        """The keys that have a posting, in order."""
+        first, start = self.i64[kernels.HEAD_POST_KEYS], self.i64[kernels.HEAD_POST_START]
+        begin, end = self.i32[start + line.number], self.i32[start + line.number + 1]
+        return self.i64[first + begin : first + end]
+
+    def posting(self, line: Line, keys: I64) -> npt.NDArray[np.int32]:
+        """The posting of each key, or -1."""
+        posted = self.posted_keys(line)
+        if not len(posted):
+            return np.full(len(keys), -1, np.int32)
+        at = np.minimum(np.searchsorted(posted, keys), len(posted) - 1)
+        begin = self.i32[self.i64[kernels.HEAD_POST_START] + line.number]
+        return np.where(posted[at] == keys, begin + at, -1).astype(np.int32)
+
+    def probes(self, line: Line) -> bool:
+        """Whether filters are found by the mere presence of a value on the line."""
+        off = self.i64[kernels.HEAD_PRESENT_OFF] + line.number
+        return bool(self.i32[off] < self.i32[off + 1])
 
     # -- intervals, for queries ----------------------------------------------------------------
 
@@ -298,29 +350,32 @@ class Segment:
     def _encoded(self, attributes: Attributes, scratch: Scratch) -> int:
         """Write the event's pairs of line and key; how many numbers were written."""
         event, floats = scratch.event, scratch.floats
-        by_attribute, known_lines, ranks = self.lines.by_attribute, self.line_count, self.ranks
+        readers = self._readers
         at = 0
         for name, value in attributes.items():
-            types = by_attribute.get(name)
+            types = readers.get(name)
             if types is None:
                 continue
-            line = types.get(value.__class__)
-            if line is None or line[0] >= known_lines:
+            reader = types.get(value.__class__)
+            if reader is None:
                 continue
-            number, _, domain, elements = line
-            if elements:
-                at = self._encode_elements(number, value, scratch, at)
+            line, number, known = reader
+            if number & 1:
+                if -BIG < value < BIG:  # type: ignore[operator]
+                    event[at] = number
+                    floats[at + 1] = value  # type: ignore[call-overload]  # it is a number
+                else:
+                    event[at] = number - 1
+                    event[at + 1] = self.key(line, value)
+            elif known is not None:
+                event[at] = number
+                event[at + 1] = known.get(value, 0)
+            elif line.elements:
+                at = self._encode_elements(line.number, value, scratch, at)
                 event, floats = scratch.event, scratch.floats
                 continue
-            if domain == "number" and -BIG < value < BIG:  # type: ignore[operator]
-                event[at] = number * 2 + 1
-                floats[at + 1] = value  # type: ignore[call-overload]  # it is a number
-            elif domain == "string":
-                rank = ranks.get(number)
-                event[at] = number * 2
-                event[at + 1] = 0 if rank is None else rank.text_key(value)
             else:
-                event[at] = number * 2
+                event[at] = number
                 event[at + 1] = self.key(line, value)
             at += 2
             if at == len(event):
