@@ -207,9 +207,7 @@ def _column(
     segment: Segment, batch: Batch, line: Line, name: str, cells: I64
 ) -> tuple[bool, Places | None]:
     """Write a column's cells; whether they are bits of floats, and the postings of its values."""
-    column = batch.columns[name]
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
+    column = batch.column(name)
     posted = len(segment.posted_keys(line)) > 0
     if line.domain in ("string", "bytes"):
         encoded = column.dictionary_encode()
@@ -277,11 +275,7 @@ def _cells(segment: Segment, line: Line, column: Any, name: str) -> tuple[I64, b
     """The cells of a column that is not of strings, and whether they are the bits of floats."""
     if line.domain == "number":
         return _numbers(segment, line, column, name)
-    if line.domain == "time":
-        whole = column.cast(pa.timestamp("us", tz=column.type.tz), safe=False).cast(pa.int64())
-    else:
-        whole = column.cast(pa.int64())
-    return np.asarray(pc.fill_null(whole, ABSENT)), False
+    return np.asarray(pc.fill_null(column.cast(pa.int64()), ABSENT)), False
 
 
 def _numbers(segment: Segment, line: Line, column: Any, name: str) -> tuple[I64, bool]:
