@@ -22,7 +22,7 @@ from tidings.events.errors import NotificationError, TidingsError
 from tidings.events.values import canonical
 from tidings.matching import kernels
 from tidings.matching.kernels import ABSENT
-from tidings.matching.lines import BIG, Line
+from tidings.matching.lines import BIG, Line, number_keys
 from tidings.matching.segment import Scratch, Segment
 
 I64 = npt.NDArray[np.int64]
@@ -302,10 +302,8 @@ def _numbers(segment: Segment, line: Line, column: Any, name: str) -> tuple[I64,
 
 
 def _keys_of_floats(bits: I64) -> I64:
-    keys = bits.copy()
-    kernels.number_keys(keys)
-    keys[np.isnan(bits.view(np.float64))] = ABSENT
-    return keys
+    values = bits.view(np.float64)
+    return np.where(np.isnan(values), ABSENT, number_keys(values))
 
 
 def _elements(segment: Segment, batch: Batch) -> tuple[I64, I64]:

@@ -240,13 +240,6 @@ def _number_key(bits: Word) -> Word:
     return bits if bits >= 0 else -(bits & np.int64(0x7FFFFFFFFFFFFFFF))
 
 
-@_kernel(types.void(_I64))
-def number_keys(bits: Array) -> None:
-    """Turn the bits of floats into keys, in place."""
-    for i in range(len(bits)):
-        bits[i] = _number_key(bits[i])
-
-
 @_kernel(types.int64(_I64, types.int64, types.int64, types.int64))
 def _place(i64: Array, low: int, high: int, key: int) -> int:
     """Which of the sorted keys i64[low:high] it is, or -1."""

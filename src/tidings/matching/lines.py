@@ -16,7 +16,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from operator import eq
 from typing import Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from tidings.events.conjunction import Conjunction
 from tidings.events.constraint import Constraint
@@ -48,14 +52,21 @@ def number_key(value: float) -> int:
     return bits if bits >= 0 else -(bits & 0x7FFFFFFFFFFFFFFF)
 
 
+def number_keys(values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    """The same of many."""
+    bits = values.view(np.int64)
+    return np.where(bits >= 0, bits, -(bits & 0x7FFFFFFFFFFFFFFF))
+
+
 def time_key(when: datetime) -> int:
     """The key of a time."""
     return (when - EPOCH) // _MICROSECOND
 
 
-Condition: TypeAlias = tuple[int, bool, Sequence[int], Sequence[int]]
-"""One ordered constraint: its line, whether it holds at the low end, codes and sides of its cuts.
-(A bare tuple: a million are made when a million filters are added.)"""
+Condition: TypeAlias = tuple[int, bool, Sequence[int] | None, Sequence[float], Sequence[int]]
+"""One ordered constraint: its line; whether it holds at the low end; the codes of its cuts, or None
+and the numbers whose keys are the codes; their sides. (A bare tuple of what is quickest to make: a
+million are made when a million filters are added.)"""
 
 
 class Line(NamedTuple):
@@ -148,24 +159,35 @@ class Lines:
 
     def _condition(self, line: int, domain: str, intervals: Intervals) -> Condition:
         inside, cuts = intervals.inside, intervals.cuts
+        if not cuts:
+            return line, inside, (), (), ()
+        if domain == STRING and len(cuts) == 2 and cuts[1][0] == cuts[0][0] + "\0":
+            code = self.intern(cuts[0][0])
+            return line, inside, (code, code), (), _AROUND
+        values, sides = zip(*cuts, strict=True)
         if domain == NUMBER:
-            codes = [number_key(v) if -BIG < v < BIG else self._big(v) for v, _ in cuts]
-            return line, inside, codes, [side for _, side in cuts]
+            if values[0] > -BIG and values[-1] < BIG:
+                return line, inside, None, values, sides
+            codes = [number_key(v) if -BIG < v < BIG else self._big(v) for v in values]
+            return line, inside, codes, (), sides
         if domain in _INTERNED:
-            if len(cuts) == 2 and cuts[1][0] == cuts[0][0] + _ZERO[domain]:
-                code = self.intern(cuts[0][0])
-                return line, inside, (code, code), _AROUND
-            # The order spells "after v" as "before v and a zero".
-            zero = _ZERO[domain]
-            places = [(v[:-1], AFTER) if v.endswith(zero) else (v, BEFORE) for v, _ in cuts]
-            codes = [self.intern(v) for v, _ in places]
-            return line, inside, codes, [side for _, side in places]
+            return line, inside, *self._interned_cuts(values, _ZERO[domain])
         if domain == TIME:
-            return line, inside, [time_key(v) for v, _ in cuts], [BEFORE] * len(cuts)
-        if intervals.is_full:
-            return line, True, (), ()
+            return line, inside, [time_key(v) for v in values], (), sides
         truth = int(not inside)  # just one of FALSE and TRUE, as a point
-        return line, False, (truth, truth), _AROUND
+        return line, False, (truth, truth), (), _AROUND
+
+    def _interned_cuts(
+        self, values: Sequence[Any], zero: Any
+    ) -> tuple[Sequence[int], Sequence[float], Sequence[int]]:
+        """Codes and sides; the order spells "after v" as "before v and a zero"."""
+        if len(values) % 2 == 0:
+            firsts = values[::2]
+            if all(map(eq, [v + zero for v in firsts], values[1::2])):
+                numbers = [self.intern(v) for v in firsts]
+                return [n for n in numbers for _ in _AROUND], (), _AROUND * len(firsts)
+        places = [(v[:-1], AFTER) if v.endswith(zero) else (v, BEFORE) for v in values]
+        return [self.intern(v) for v, _ in places], (), [side for _, side in places]
 
     def _big(self, value: Any) -> int:
         code: int = BIG_KEY + 1 + self.intern(value)
@@ -179,13 +201,14 @@ class Lines:
             number = self._numbers.get((name, _ELEMENT, True))
             line = self._new_line(name, _ELEMENT, elements=True) if number is None else number
             codes = sorted(self.intern(e) for e in min(groups, key=len) for _ in (BEFORE, AFTER))
-            yield line, False, codes, _AROUND * (len(codes) // 2)
+            yield line, False, codes, (), _AROUND * (len(codes) // 2)
 
     # -- and back ------------------------------------------------------------------------------
 
-    def constraint(self, condition: Condition) -> Constraint:
+    def constraint(
+        self, line: int, inside: bool, codes: Sequence[int], sides: Sequence[int]
+    ) -> Constraint:
         """The constraint that a condition expresses."""
-        line, inside, codes, sides = condition
         domain = self.lines[line].domain
         order = ORDERS[domain]
         if domain == BOOLEAN:

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from tidings.events.conjunction import Conjunction
 from tidings.events.constraint import Constraint
 from tidings.events.filter import Filter
-from tidings.matching.lines import BIG_KEY, Lines
+from tidings.matching.lines import BIG_KEY, Lines, number_keys
 
 I64 = npt.NDArray[np.int64]
 I32 = npt.NDArray[np.int32]
@@ -64,6 +64,7 @@ class Source:
         conj_row: list[int] = []
         cond_off, cond_line, cond_inside = [0], [], []
         cut_off, codes, sides = array("q", [0]), array("q"), array("B")
+        floats, floating = array("d"), array("B")
         rest: dict[int, list[tuple[str, Constraint]]] = {}
         conditions_of = lines.conditions
         for key, filter_ in pairs:
@@ -72,15 +73,24 @@ class Source:
                 if unsaid:
                     rest[len(conj_row)] = unsaid
                 conj_row.append(len(keys))
-                for line, inside, its_codes, its_sides in conditions:
+                for line, inside, its_codes, its_floats, its_sides in conditions:
                     cond_line.append(line)
                     cond_inside.append(inside)
-                    codes.extend(its_codes)
+                    if its_codes is None:
+                        floats.extend(its_floats)
+                        floating.append(1)
+                        codes.extend(its_sides)  # to be replaced below, all at once
+                    else:
+                        floating.append(0)
+                        codes.extend(its_codes)
                     sides.extend(its_sides)
                     cut_off.append(len(codes))
                 cond_off.append(len(cond_line))
             keys.append(key)
             hashes.append(hash(filter_))
+        code_array = np.array(codes, np.int64)
+        of_floats = np.repeat(np.array(floating, bool), np.diff(np.array(cut_off)))
+        code_array[of_floats] = number_keys(np.array(floats))
         return cls(
             _key_array(keys),
             np.full(len(keys), NEVER, np.int64),
@@ -90,7 +100,7 @@ class Source:
             np.array(cond_line, np.int32),
             np.array(cond_inside, np.uint8),
             np.array(cut_off, np.int64),
-            np.array(codes, np.int64),
+            code_array,
             np.array(sides, np.uint8),
             rest,
         )
@@ -118,7 +128,7 @@ class Source:
                 cuts = slice(self.cut_off[cond], self.cut_off[cond + 1])
                 inside = bool(self.cond_inside[cond])
                 codes, sides = self.codes[cuts].tolist(), self.sides[cuts].tolist()
-                constraints[attribute] = lines.constraint((line, inside, codes, sides))
+                constraints[attribute] = lines.constraint(line, inside, codes, sides)
         return Conjunction(constraints)
 
     def living(self, version: int) -> Source:
