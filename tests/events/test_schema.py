@@ -143,3 +143,11 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path):
     (tmp_path / "latin.toml").write_bytes(b"# caf\xe9")
     with pytest.raises(SchemaError):
         Schema.load(tmp_path / "latin.toml")
+
+
+def test_reading_a_notification_again_keeps_sets_that_mix_truths_and_numbers() -> None:
+    schema = Schema({"when": "time"})
+    given = Notification.from_json('{"when": "2026-11-15", "marks": [true, 1]}')
+    read = schema.read(given)
+    assert read.to_json() == '{"when":{"$time":"2026-11-15T00:00:00Z"},"marks":[true,1]}'
+    assert given["when"] == "2026-11-15"  # and the one given is as it was

@@ -88,11 +88,14 @@ class Schema:
             if found != self.domain(name):
                 raise SchemaError(f"attribute {name!r} is declared {kind}, not {found}")
 
-    def read(self, plain: Mapping[str, Any]) -> Notification:
-        """A notification from decoded JSON: text becomes a time where one is declared."""
-        notification = Notification(plain)
+    def read(self, event: Mapping[str, Any]) -> Notification:
+        """A notification from decoded JSON, or from another notification: text becomes a time
+        where one is declared; `SchemaError` if a value is not of its declared domain."""
+        notification = Notification({})
+        given = event if isinstance(event, Notification) else Notification(event)
+        notification.attributes.update(given.attributes)
         for name, kind in self.attributes.items():
-            value = notification.attributes.get(name)
+            value = given.attributes.get(name)
             if kind == TIME and isinstance(value, str):
                 try:
                     notification.attributes[name] = parse_time(value)
