@@ -8,6 +8,7 @@ from pathlib import Path
 BENCHMARKS = {
     "filters": "from text to canonical filters",
     "matching": "events against 1k to 1M filters, beside other engines",
+    "anatomy": "where the time of one match goes",
 }
 
 

@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import cache, reduce
+from itertools import combinations
 from random import Random
 from typing import Any
 
@@ -161,3 +162,18 @@ notifications: st.SearchStrategy[Notification] = st.builds(
     st.dictionaries(st.sampled_from([*NAMES, "nobody names this"]), values, max_size=4),
 )
 """Any event; attributes may be absent, or ones that nobody names."""
+
+
+def _probes() -> Iterator[dict[str, Any]]:
+    sets = [list(s) for size in (0, 1, 2) for s in combinations(ELEMENTS, size)]
+    more = [1.0, -0.0, 2.0**53, 1e30, math.inf, -math.inf, "zz", "a.c", True, [{"carried": 1}]]
+    pool = [v for pool in POOLS.values() for v in pool] + sets + more
+    yield {}
+    yield from ({"x": value} for value in pool)
+    chance = Random(0)
+    for _ in range(300):
+        yield {name: chance.choice(pool) for name in NAMES if chance.random() < 0.8}
+
+
+PROBES = [Notification(event) for event in _probes()]
+"""Events with every value of the pools, alone and together with others."""

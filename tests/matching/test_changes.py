@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.matching.engines import TUNINGS, tuned
-from tests.matching.strategies import filters, notifications
+from tests.matching.strategies import PROBES, filters, notifications
 from tidings.events import Filter, Notification
 from tidings.matching import Index, Scan, index, warm
 
@@ -111,6 +111,11 @@ class Changes(RuleBasedStateMachine):
             self.index._learn()
         finally:
             Segment.is_worth_relearning = asked  # type: ignore[method-assign]
+
+    @rule()
+    def match_every_probe(self) -> None:
+        for event in PROBES:
+            assert set(self.index.match(event)) == set(self.scan.match(event))
 
     @rule(event=notifications)
     def match(self, event: Notification) -> None:

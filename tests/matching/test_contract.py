@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.matching.engines import ENGINES, TUNINGS, Pairs, tuned
-from tests.matching.strategies import filters, notifications
+from tests.matching.strategies import PROBES, filters, notifications, parsed
 from tidings.events import Filter, Notification
 from tidings.matching import Matcher, Scan
 
@@ -23,7 +23,8 @@ def make(request: pytest.FixtureRequest) -> Make:
 
 
 FEWER = settings(max_examples=max(5, settings().max_examples // 8))
-"""Each example is tried for seven engines."""
+HALF = settings(max_examples=settings().max_examples // 2)
+"""The examples of all engines together are many."""
 tunings = st.sampled_from(list(TUNINGS))
 
 
@@ -61,34 +62,54 @@ def test_an_empty_engine_finds_nothing(make: Make) -> None:
     assert [list(part) for part in engine.match_batch([Notification({"x": 1})])] == [[], []]
 
 
+TRAPS: dict[str, list[str]] = {
+    "nothing comes first, and what is reached twice comes second": ["FALSE", "x > 1 OR y > 1"],
+    "constraints of two attributes that are one object": ["EXISTS x", "EXISTS y"],
+    "ends that look like points": ["x > 'a'", "x <= 'a'", "y >= 'a'", "y < 'a'"],
+    "all values but a few": ["x != 1", "x NOT IN ('a', 'b')", "y != 2 AND x != 3"],
+    "a check of what may be absent": ["x = 1 AND y != 2", "x = 'a' AND y NOT IN (1, 2)"],
+    "large negative numbers": [f"x {sign} {-(2**53) - n}" for n in range(4) for sign in ("<", "=")],
+    "a set found by several elements": ["x OVERLAPS ('a', 'b')", "x OVERLAPS (1, true)"],
+    "a filter found by several values": [
+        "x IN (1, 2) OR y IN (1, 2) OR o.z = 1",
+        "x = 1 OR x = 'a'",
+    ],
+    "booleans are no numbers": ["x = true", "x = 1", "x = false", "x = 0", "x CONTAINS true"],
+    "a type is found by its descendants": ["x IS A 'stock'", "x IS A 'priced' AND x > 'p'"],
+    "strings between strings": ["x > 'a' AND x < 'b'", "x = 'a'", "x >= 'a.b'", "x != 'ab'"],
+}
+
+
 @pytest.mark.parametrize("engine", ENGINES)
-@FEWER
+@pytest.mark.parametrize("trap", TRAPS)
+def test_filters_that_are_easy_to_get_wrong(trap: str, engine: str) -> None:
+    chosen = [parsed(text) for text in TRAPS[trap]]
+    for tuning in TUNINGS:
+        with tuned(tuning):
+            assert_finds(ENGINES[engine](enumerate(chosen)), chosen, PROBES)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@HALF
 @given(
     tuning=tunings,
-    chosen=st.lists(filters, max_size=9),
-    events=st.lists(notifications, max_size=5),
-)
-@example(  # a filter that admits nothing comes first, one that is reached twice second
-    tuning="bits",
-    chosen=[Filter.none(), Filter.parse("x > 1 OR y > 1")],
-    events=[Notification({"x": 2, "y": 2})],
-)
-@example(  # constraints that are one object, of two attributes
-    tuning="bits",
-    chosen=[Filter.parse("EXISTS x"), Filter.parse("EXISTS y")],
-    events=[Notification({"x": 0}), Notification({"y": 0}), Notification({"x": 1, "y": 1})],
+    chosen=st.lists(filters, min_size=1, max_size=12),
+    events=st.lists(notifications),
 )
 def test_any_filters_and_any_events_agree_with_asking_every_filter(
     engine: str, tuning: str, chosen: list[Filter], events: list[Notification]
 ) -> None:
     with tuned(tuning):
-        found = ENGINES[engine](enumerate(chosen))
-        expected = [[n for n, f in enumerate(chosen) if f.matches(event)] for event in events]
-        assert [sorted(found.match(event)) for event in events] == expected
-        pairs = [(row, key) for row, keys in enumerate(expected) for key in keys]
-        rows, keys = (list(map(_plain, part)) for part in found.match_batch(events))
-        assert sorted(zip(rows, keys, strict=True)) == pairs
-        assert rows == sorted(rows)
+        assert_finds(ENGINES[engine](enumerate(chosen)), chosen, PROBES + events)
+
+
+def assert_finds(engine: Matcher, chosen: list[Filter], events: list[Notification]) -> None:
+    expected = [[n for n, f in enumerate(chosen) if f.matches(event)] for event in events]
+    assert [sorted(engine.match(event)) for event in events] == expected
+    pairs = [(row, key) for row, keys in enumerate(expected) for key in keys]
+    rows, keys = (list(map(_plain, part)) for part in engine.match_batch(events))
+    assert sorted(zip(rows, keys, strict=True)) == pairs
+    assert rows == sorted(rows)
 
 
 def _plain(item: Any) -> Any:

@@ -26,7 +26,7 @@ from tidings.matching.lines import BIG, Line, number_keys
 from tidings.matching.segment import Scratch, Segment
 
 I64 = npt.NDArray[np.int64]
-Places = npt.NDArray[np.int32]
+I32 = npt.NDArray[np.int32]
 _ROOM: Final = 1 << 18
 _FOR_A_THREAD: Final = 8_192
 """With fewer events, another thread is not worth its start."""
@@ -112,7 +112,7 @@ class _Event(Mapping[str, Any]):
         return len(self._batch.event(self._row))
 
 
-def match(segment: Segment, batch: Batch, version: int) -> tuple[I64, I64]:
+def match(segment: Segment, batch: Batch, version: int) -> tuple[I32, I32]:
     """Pairs of event and row, for the rows alive at `version` whose filters match the event."""
     shares = max(1, min(os.cpu_count() or 1, batch.length // _FOR_A_THREAD))
     bounds = [batch.length * share // shares for share in range(shares + 1)]
@@ -124,8 +124,9 @@ def match(segment: Segment, batch: Batch, version: int) -> tuple[I64, I64]:
             bounds[1:],
         )
         found = [pair for part in parts for pair in part]
-    events = np.concatenate([e for e, _ in found]) if found else np.zeros(0, np.int64)
-    answers = np.concatenate([a for _, a in found]) if found else np.zeros(0, np.int64)
+    nothing = np.zeros(0, np.int32)
+    events = np.concatenate([nothing, *(e for e, _ in found)])
+    answers = np.concatenate([nothing, *(a for _, a in found)])
     if segment.source.rest and len(answers) and answers.min() < 0:
         return _settled(segment, batch, events, answers)
     return events, answers
@@ -133,24 +134,24 @@ def match(segment: Segment, batch: Batch, version: int) -> tuple[I64, I64]:
 
 def _match_part(
     segment: Segment, version: int, prepared: tuple[Any, ...], first: int, last: int
-) -> list[tuple[I64, I64]]:
+) -> list[tuple[I32, I32]]:
     """Pairs for some of the events, in pieces as large as the buffers."""
     scratch = Scratch(segment)
     out = np.empty(max(segment.most, _ROOM), np.int32)
     rows = np.empty(len(out), np.int32)
     count = np.zeros(1, np.int64)
-    found: list[tuple[I64, I64]] = []
+    found: list[tuple[I32, I32]] = []
     while first < last:
         first = kernels.match_rows(
             segment.i64, segment.i32, segment.bits, segment.source.died, scratch.seen,
             version if segment.source.dead else -1, *prepared,  # type: ignore[call-arg]
             first, last, segment.most, scratch.keys, scratch.work, out, rows, count,
         )  # fmt: skip
-        found.append((rows[: count[0]].astype(np.int64), out[: count[0]].astype(np.int64)))
+        found.append((rows[: count[0]].copy(), out[: count[0]].copy()))
     return found
 
 
-def _settled(segment: Segment, batch: Batch, events: I64, answers: I64) -> tuple[I64, I64]:
+def _settled(segment: Segment, batch: Batch, events: I32, answers: I32) -> tuple[I32, I32]:
     """Check in Python what the arrays don't express, event by event."""
     settled_events: list[int] = []
     settled: list[int] = []
@@ -159,7 +160,7 @@ def _settled(segment: Segment, batch: Batch, events: I64, answers: I64) -> tuple
         rows = segment.checked(answers[group].tolist(), _Event(batch, row))
         settled += rows
         settled_events += [row] * len(rows)
-    return np.array(settled_events, np.int64), np.array(settled, np.int64)
+    return np.array(settled_events, np.int32), np.array(settled, np.int32)
 
 
 def key_column(keys: npt.NDArray[Any]) -> pa.Array:
@@ -179,7 +180,7 @@ def key_column(keys: npt.NDArray[Any]) -> pa.Array:
 
 def _laid_out(
     segment: Segment, batch: Batch, threads: ThreadPoolExecutor
-) -> tuple[I64, I64, npt.NDArray[np.uint8], Places, I64]:
+) -> tuple[I64, I64, npt.NDArray[np.uint8], I32, I64]:
     """The batch as `kernels.match_rows` takes it: table, lines, floats, places, probes."""
     known: list[tuple[Line, str]] = []
     for name, column in batch.columns.items():
@@ -205,7 +206,7 @@ def _laid_out(
 
 def _column(
     segment: Segment, batch: Batch, line: Line, name: str, cells: I64
-) -> tuple[bool, Places | None]:
+) -> tuple[bool, I32 | None]:
     """Write a column's cells; whether they are bits of floats, and the postings of its values."""
     column = batch.column(name)
     posted = len(segment.posted_keys(line)) > 0

@@ -333,7 +333,7 @@ class Index:
         else:
             numbers, found = self._match_list(self._folded(), events)
         if not found:
-            return pyarrow.array([], pyarrow.int64()), pyarrow.array([], pyarrow.null())
+            return pyarrow.array([], pyarrow.int32()), pyarrow.array([], pyarrow.null())
         rows, keys = np.concatenate(numbers), np.concatenate(found)
         if len(found) > 1:
             order = np.argsort(rows, kind="stable")
@@ -362,7 +362,7 @@ class Index:
         for number, event in enumerate(events):
             for segment in state.segments:
                 rows = segment.match(event.attributes, state.version)
-                numbers.append(np.full(len(rows), number, np.int64))
+                numbers.append(np.full(len(rows), number, np.int32))
                 found.append(segment.source.keys[rows])
         return numbers, found
 

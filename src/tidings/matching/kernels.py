@@ -25,7 +25,6 @@ LOWEST: Final = -(2**63) + 1
 HIGHEST: Final = 2**63 - 1
 
 (
-    HEAD_LINES,  # how many lines the segment knows
     HEAD_ROWS_MULTIPLE,  # 1 if a filter can be reached twice in one match
     HEAD_POST_KEYS,  # i64: keys of postings, sorted within each line
     HEAD_VERIFY_LOW,  # i64: where the interval of a condition begins
@@ -48,7 +47,7 @@ HIGHEST: Final = 2**63 - 1
     HEAD_BIT_LINES,  # i64: BIT_LINE_SIZE numbers for each bit-set line, see `_line_bits`
     HEAD_TOGGLE_SLOTS,  # i32: the slot that a cut toggles
     HEAD_SIZE,
-) = range(23)
+) = range(22)
 
 BIT_LINE_SIZE: Final = 5
 

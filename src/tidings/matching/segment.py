@@ -253,7 +253,6 @@ class Segment:
         )
         self.multiple = bool(reached)
         arena.head[kernels.HEAD_ROWS_MULTIPLE] = int(self.multiple)
-        arena.head[kernels.HEAD_LINES] = self.line_count
         bits = BitSets(source, keys, elements, slots, self.lines)
         bits.lay_out(arena)
         self.words, self.families = bits.words, bits.families
