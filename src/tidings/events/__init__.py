@@ -8,9 +8,9 @@ from tidings.events.conjunction import Conjunction
 from tidings.events.constraint import ABSENT, Constraint, Domain, ValueSet, register
 from tidings.events.errors import FilterError, NotificationError, SchemaError, TidingsError
 from tidings.events.filter import Filter
-from tidings.events.language import Limits
 from tidings.events.notification import Notification
 from tidings.events.schema import Schema
+from tidings.events.tree import Limits
 
 __all__ = [
     "ABSENT",

@@ -15,8 +15,8 @@ from tidings.events.phrases import any_of
 from tidings.events.strings import NO_TYPES
 
 if TYPE_CHECKING:
-    from tidings.events.language import Limits
     from tidings.events.schema import Schema
+    from tidings.events.tree import Limits
 
 
 class Filter:

@@ -12,55 +12,32 @@ errors always point at the right place.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
-from pathlib import Path
-from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
-
-from lark import Lark, Token, Transformer, UnexpectedCharacters, UnexpectedToken, v_args
-from lark.exceptions import UnexpectedInput
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final, NoReturn, TypeAlias
 
 from tidings.events.conjunction import Conjunction
-from tidings.events.constraint import ABSENCE, DOMAINS, EXISTS, Constraint, ValueSet, unions
+from tidings.events.constraint import ABSENCE, DOMAINS, EXISTS, Constraint, unions
 from tidings.events.errors import FilterError
 from tidings.events.filter import Filter, canonical
-from tidings.events.intervals import BOOLEANS, ORDERS, Intervals
-from tidings.events.phrases import RESERVED
+from tidings.events.grammar import parse_tree
 from tidings.events.schema import Schema
-from tidings.events.sets import Sets
-from tidings.events.strings import NO_TYPES, Like, Strings
-from tidings.events.values import STRING, domain_of, parse_time
-
-
-@dataclass(frozen=True)
-class Limits:
-    """How much a filter may ask for; a text beyond a limit is refused with an error."""
-
-    characters: int = 4_000_000
-    depth: int = 100
-    conjunctions: int = 1_000
-
-    def __post_init__(self) -> None:
-        if self.depth > _DEEPEST:
-            raise ValueError(f"a filter can't be nested more than {_DEEPEST} deep")
-
-
-_DEEPEST: Final = 200  # evaluation recurses, and Python's stack is not endless
-
-DEFAULT_LIMITS: Final = Limits()
-
-
-class Problem(Exception):  # noqa: N818 - it never leaves this module
-    """What is wrong with a text, and at which position. Becomes a `FilterError`."""
-
-    def __init__(self, reason: str, at: int) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.at = at
+from tidings.events.tree import (
+    DEFAULT_LIMITS,
+    Context,
+    Junction,
+    Leaf,
+    Limits,
+    List,
+    Negation,
+    Node,
+    Operand,
+    Problem,
+    Slot,
+)
+from tidings.events.values import parse_time
 
 
 def parse(text: str, *, schema: Schema | None = None, limits: Limits | None = None) -> Filter:
@@ -178,67 +155,31 @@ def _values(constants: str, at: int) -> list[Any]:
     return [_value(m.group(), at + m.start()) for m in _SCALAR.finditer(constants)]
 
 
-# -- the tree --------------------------------------------------------------------------------
+def _compile(text: str, limits: Limits) -> Template:
+    """Parse a text through the grammar; `Problem` says where it is wrong."""
+    places = [m.start() for m in _CONSTANT.finditer(text) if m.group()[0] != "`"]
+    _check_depth(text, limits)
+    tree = parse_tree(text)
+    return Template(tree, {at: number for number, at in enumerate(places)})
 
 
-class Slot(NamedTuple):
-    """Where a template takes a constant, by its place in the text the template was made from."""
-
-    at: int
+_NESTING = re.compile(r"[()]")  # a chain of NOTs is walked, not recursed into
 
 
-class List(NamedTuple):
-    """A list of constants: one constant of the text, unless it holds TRUE or FALSE."""
-
-    at: int
-    items: tuple[Slot | bool, ...]
-
-
-Operand: TypeAlias = Slot | List | bool
-"""A constant that varies with the text, or TRUE or FALSE, which belong to the shape."""
-
-Maker: TypeAlias = "Callable[[Context, Sequence[Any], Leaf], ValueSet | Constraint]"
-
-
-class Leaf(NamedTuple):
-    """One condition on one attribute."""
-
-    name: str
-    at: int
-    make: Maker
-    operands: tuple[Operand, ...] = ()
-    negated: bool = False
-
-    def place(self, operand: int) -> int:
-        """The text position of an operand."""
-        found = self.operands[operand]
-        return self.at if isinstance(found, bool) else found.at
+def _check_depth(text: str, limits: Limits) -> None:
+    """Refuse deep nesting before anything recurses into it."""
+    depth = at = 0
+    for piece_number, piece in enumerate(_split(text)):
+        if piece_number % 2 == 0:
+            for bracket in _NESTING.finditer(piece):
+                depth += -1 if bracket.group() == ")" else 1
+                if depth > limits.depth:
+                    reason = f"nested more than {limits.depth} deep"
+                    raise Problem(reason, at + bracket.start())
+        at += len(piece)
 
 
-class Junction(NamedTuple):
-    """AND or OR of several nodes. AND of none is TRUE, OR of none is FALSE."""
-
-    conjunctive: bool
-    nodes: tuple[Node, ...]
-
-
-class Negation(NamedTuple):
-    """NOT of a node."""
-
-    node: Node
-
-
-Node: TypeAlias = Leaf | Junction | Negation
-
-
-@dataclass
-class Context:
-    """What binding needs to know besides the constants."""
-
-    schema: Schema | None
-    limits: Limits
-    conflicts: list[str] | None = None
-    """Where to note why conjunctions are empty, if anybody asks."""
+# -- templates -------------------------------------------------------------------------------
 
 
 class Template:
@@ -452,330 +393,3 @@ def _note_conflict(context: Context, name: str, one: Constraint, other: Constrai
     if context.conflicts is not None and not one.overlaps(other):
         said = f"{one.phrase(name).text} excludes {other.phrase(name).text}"
         context.conflicts.append(said)
-
-
-# -- what conditions mean --------------------------------------------------------------------
-
-
-def _comparable(context: Context, leaf: Leaf, operand: int, value: Any) -> Any:
-    """The order of a constant's domain, which must be the declared one."""
-    domain = domain_of(value)
-    declared = context.schema.domain(leaf.name) if context.schema is not None else None
-    if declared is not None and declared != domain:
-        raise Problem(
-            f"{leaf.name} is declared {declared}, this is a {domain}", leaf.place(operand)
-        )
-    return ORDERS[domain]
-
-
-def _part(intervals: Intervals) -> ValueSet:
-    return Strings(intervals) if intervals.domain == STRING else intervals
-
-
-def _compare(symbol: str) -> Callable[[Context, Sequence[Any], Leaf], ValueSet]:
-    build: Callable[[Any, Any], Intervals] = {
-        "=": Intervals.point,
-        "!=": Intervals.point,
-        "<": Intervals.below,
-        "<=": lambda order, value: Intervals.below(order, value, closed=True),
-        ">": Intervals.above,
-        ">=": lambda order, value: Intervals.above(order, value, closed=True),
-    }[symbol]
-
-    def make(context: Context, values: Sequence[Any], leaf: Leaf) -> ValueSet:
-        value = values[0]
-        return _part(build(_comparable(context, leaf, 0, value), value))
-
-    return make
-
-
-_MAKERS: Final = {symbol: _compare(symbol) for symbol in ("=", "!=", "<", "<=", ">", ">=")}
-_MIRRORED: Final = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
-
-
-def _among(context: Context, values: Sequence[Any], leaf: Leaf) -> ValueSet:
-    items = values[0]
-    if not items:
-        raise Problem("IN needs at least one value", leaf.place(0))
-    domains = dict.fromkeys(map(domain_of, items))
-    if len(domains) > 1:
-        raise Problem(f"the list mixes {' and '.join(domains)}", leaf.place(0))
-    return _part(Intervals.points(_comparable(context, leaf, 0, items[0]), items))
-
-
-def _between(context: Context, values: Sequence[Any], leaf: Leaf) -> ValueSet:
-    low, high = values
-    if domain_of(low) != domain_of(high):
-        reason = f"BETWEEN a {domain_of(low)} AND a {domain_of(high)} means nothing"
-        raise Problem(reason, leaf.place(1))
-    return _part(Intervals.between(_comparable(context, leaf, 0, low), low, high))
-
-
-def _like(context: Context, values: Sequence[Any], leaf: Leaf) -> ValueSet:
-    _comparable(context, leaf, 0, values[0])
-    if len(values) == 1:
-        return Strings.like(Like.parse(values[0]))
-    if len(values[1]) != 1:
-        raise Problem("ESCAPE takes a single character", leaf.place(1))
-    try:
-        return Strings.like(Like.parse(values[0], values[1], strict=True))
-    except ValueError as problem:
-        raise Problem(str(problem), leaf.place(0)) from None
-
-
-def _under(context: Context, values: Sequence[Any], leaf: Leaf) -> ValueSet:
-    _comparable(context, leaf, 0, values[0])
-    return Strings.under(values[0])
-
-
-def _holds(context: Context, values: Sequence[Any], leaf: Leaf) -> ValueSet:
-    if context.schema is not None and context.schema.domain(leaf.name) not in (None, "boolean"):
-        declared = context.schema.domain(leaf.name)
-        raise Problem(f"{leaf.name} is declared {declared}, so it needs a comparison", leaf.at)
-    return Intervals.point(BOOLEANS, True)
-
-
-def _set_maker(build: Callable[[Iterable[Any]], Sets]) -> Callable[..., ValueSet]:
-    def make(context: Context, values: Sequence[Any], leaf: Leaf) -> ValueSet:
-        if context.schema is not None and context.schema.domain(leaf.name) not in (None, "set"):
-            declared = context.schema.domain(leaf.name)
-            raise Problem(f"{leaf.name} is declared {declared}, not a set", leaf.at)
-        return build(values[0] if isinstance(values[0], list) else values)
-
-    return make
-
-
-def _is_type(context: Context, values: Sequence[Any], leaf: Leaf) -> ValueSet:
-    _declared_type(context, values[0], leaf)
-    return Strings(Intervals.point(ORDERS[STRING], values[0]))
-
-
-def _is_a(context: Context, values: Sequence[Any], leaf: Leaf) -> ValueSet:
-    _declared_type(context, values[0], leaf)
-    return Strings.is_a(values[0], NO_TYPES if context.schema is None else context.schema.types)
-
-
-def _declared_type(context: Context, name: str, leaf: Leaf) -> None:
-    types = NO_TYPES if context.schema is None else context.schema.types
-    if len(types) and name not in types:
-        near = difflib.get_close_matches(name, types.parents, 1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise Problem(f"the schema declares no type {name!r}{hint}", leaf.place(0))
-
-
-def _registered(word: Token) -> Callable[[Context, Sequence[Any], Leaf], ValueSet]:
-    def make(context: Context, values: Sequence[Any], leaf: Leaf) -> ValueSet:
-        for domain in DOMAINS.values():
-            operator = domain.operators.get(word.upper())
-            if operator is not None:
-                try:
-                    return operator(*values[0])
-                except (TypeError, ValueError) as problem:
-                    raise Problem(f"{word}: {problem}", leaf.place(0)) from None
-        raise Problem(f"{str(word)!r} is no operator; expected {_OPERATORS}", _at(word))
-
-    return make
-
-
-_OPERATORS: Final = "=, !=, <, <=, >, >=, IN, BETWEEN, LIKE, UNDER, CONTAINS, IS, …"
-
-
-# -- the grammar -----------------------------------------------------------------------------
-
-
-def _compile(text: str, limits: Limits) -> Template:
-    """Parse a text through the grammar; `Problem` says where it is wrong."""
-    places = [m.start() for m in _CONSTANT.finditer(text) if m.group()[0] != "`"]
-    _check_depth(text, limits)
-    try:
-        tree: Node = _grammar().parse(text)  # type: ignore[assignment]
-    except UnexpectedInput as problem:
-        raise _syntax_problem(text, problem) from None
-    return Template(tree, {at: number for number, at in enumerate(places)})
-
-
-_NESTING = re.compile(r"[()]")  # a chain of NOTs is walked, not recursed into
-
-
-def _check_depth(text: str, limits: Limits) -> None:
-    """Refuse deep nesting before anything recurses into it."""
-    depth = at = 0
-    for piece_number, piece in enumerate(_split(text)):
-        if piece_number % 2 == 0:
-            for bracket in _NESTING.finditer(piece):
-                depth += -1 if bracket.group() == ")" else 1
-                if depth > limits.depth:
-                    reason = f"nested more than {limits.depth} deep"
-                    raise Problem(reason, at + bracket.start())
-        at += len(piece)
-
-
-@cache
-def _grammar() -> Lark:
-    """The LALR parser, which builds nodes as it goes: no recursion, however long the text."""
-    return Lark(
-        (Path(__file__).parent / "filters.lark").read_text(encoding="utf-8"),
-        parser="lalr",
-        maybe_placeholders=True,
-        transformer=_Builder(),
-    )
-
-
-@v_args(inline=True)
-class _Builder(Transformer[Token, Node]):
-    """From grammar rules to nodes."""
-
-    def start(self, node: Node) -> Node:
-        return node
-
-    group = start
-
-    def or_expr(self, *nodes: Node) -> Node:
-        return Junction(False, nodes)
-
-    def and_expr(self, *nodes: Node) -> Node:
-        return Junction(True, nodes)
-
-    def negation(self, node: Node) -> Node:
-        return Negation(node)
-
-    def always(self, token: Token) -> Node:
-        return Junction(True, ())
-
-    def never(self, token: Token) -> Node:
-        return Junction(False, ())
-
-    def name(self, token: Token) -> Token:
-        if token.type == "WORD":
-            if RESERVED.fullmatch(token):
-                reason = f"{str(token)!r} is a word of the language; as a name it needs backticks"
-                raise Problem(reason, _at(token))
-            return token
-        return token.update(value=str(token)[1:-1].replace("``", "`"))
-
-    def list(self, opening: Token, *tokens: Token | None) -> List:
-        constants = [t for t in tokens if t is not None and t.type not in ("COMMA", "RPAR")]
-        return List(_at(opening), tuple(map(_constant, constants)))
-
-    def holds(self, name: Token) -> Node:
-        return Leaf(str(name), _at(name), _holds)
-
-    def exists(self, name: Token) -> Node:
-        return Leaf(str(name), _at(name), lambda *_: EXISTS)
-
-    def compare(self, name: Token, symbol: Token, constant: Token) -> Node:
-        sign = "!=" if symbol == "<>" else str(symbol)
-        return Leaf(str(name), _at(name), _MAKERS[sign], (_operand(constant),), sign == "!=")
-
-    def compare_reversed(self, constant: Token, symbol: Token, name: Token) -> Node:
-        sign = _MIRRORED.get(symbol, symbol)
-        return self.compare(name, Token("COMPARISON", sign), constant)
-
-    def between(self, name: Token, no: Token | None, low: Token, high: Token) -> Node:
-        return _leaf(name, _between, no, low, high)
-
-    def like(self, name: Token, no: Token | None, pattern: Token, escape: Token | None) -> Node:
-        return _leaf(name, _like, no, pattern, *([] if escape is None else [escape]))
-
-    def under(self, name: Token, no: Token | None, subject: Token) -> Node:
-        return _leaf(name, _under, no, subject)
-
-    def among(self, name: Token, no: Token | None, items: List) -> Node:
-        return _leaf(name, _among, no, items)
-
-    def contains(self, name: Token, no: Token | None, item: Token) -> Node:
-        return _leaf(name, _set_maker(Sets.superset), no, item)
-
-    def superset(self, name: Token, no: Token | None, items: List) -> Node:
-        return _leaf(name, _set_maker(Sets.superset), no, items)
-
-    def subset(self, name: Token, no: Token | None, items: List) -> Node:
-        return _leaf(name, _set_maker(Sets.subset), no, items)
-
-    def overlaps(self, name: Token, no: Token | None, items: List) -> Node:
-        return _leaf(name, _set_maker(Sets.overlapping), no, items)
-
-    def disjoint(self, name: Token, no: Token | None, items: List) -> Node:
-        return _leaf(name, _set_maker(Sets.disjoint), no, items)
-
-    def is_null(self, name: Token, no: Token | None) -> Node:
-        return Leaf(str(name), _at(name), lambda *_: ABSENCE, negated=no is not None)
-
-    def is_domain(self, name: Token, no: Token | None, domain: Token) -> Node:
-        whole = Constraint.of(DOMAINS[domain.lower()].everything)
-        return Leaf(str(name), _at(name), lambda *_: whole, negated=no is not None)
-
-    def is_type(self, name: Token, no: Token | None, type_name: Token) -> Node:
-        return _leaf(name, _is_type, no, type_name)
-
-    def is_a(self, name: Token, no: Token | None, type_name: Token) -> Node:
-        return _leaf(name, _is_a, no, type_name)
-
-    def registered(self, name: Token, no: Token | None, word: Token, items: List) -> Node:
-        return _leaf(name, _registered(word), no, items)
-
-
-def _at(token: Token) -> int:
-    return token.start_pos or 0
-
-
-def _operand(token: Token | List) -> Operand:
-    return token if isinstance(token, List) else _constant(token)
-
-
-def _constant(token: Token) -> Slot | bool:
-    return token.type == "TRUE" if token.type in ("TRUE", "FALSE") else Slot(_at(token))
-
-
-def _leaf(name: Token, make: Maker, no: Token | None, *operands: Token | List) -> Leaf:
-    return Leaf(str(name), _at(name), make, tuple(map(_operand, operands)), no is not None)
-
-
-# -- what to say of a text that is no filter ---------------------------------------------------
-
-_CONSTANTS: Final = frozenset({"STRING", "NUMBER", "TIMESTAMP", "BYTES", "TRUE", "FALSE"})
-_SPOKEN: Final = {
-    "STRING": "a string in quotes",
-    "LPAR": "'('",
-    "RPAR": "')'",
-    "COMMA": "','",
-    "WORD": "an attribute's name",
-    "DOMAIN": "a domain such as NUMBER",
-    "COMPARISON": "a comparison",
-    "$END": "the end",
-}
-
-
-def _syntax_problem(text: str, problem: UnexpectedInput) -> Problem:
-    if not text.strip():
-        return Problem("the filter is empty; TRUE admits everything", 0)
-    at = problem.pos_in_stream or 0  # type: ignore[redundant-expr]  # lark's own type is wrong
-    if isinstance(problem, UnexpectedToken) and problem.token.type == "$END":
-        at = len(text.rstrip())
-    if isinstance(problem, UnexpectedCharacters) and text[at] in "'\"`":
-        return Problem(f"this {text[at]} is never closed", at)
-    expected = set(problem.interactive_parser.accepts())  # type: ignore[no-untyped-call]
-    history = getattr(problem, "token_history", None)
-    if expected == {"LPAR"} and history and history[-1].type == "WORD":
-        word = history[-1]
-        return Problem(f"{str(word)[:40]!r} is no operator; expected {_OPERATORS}", _at(word))
-    return Problem(f"expected {_expectation(expected)}, found {_shown(text, at)}", at)
-
-
-def _shown(text: str, at: int) -> str:
-    word = re.compile(r"\w+|'[^']*'?|\S").match(text, at)
-    return repr(word.group()[:40]) if word else "the end"
-
-
-def _expectation(expected: set[str]) -> str:
-    """What could stand there, in words."""
-    if "BETWEEN" in expected:
-        return f"an operator ({_OPERATORS})"
-    if "EXISTS" in expected or expected >= {"LPAR", "WORD"}:
-        return "a condition, such as price > 10"
-    words = []
-    if expected >= _CONSTANTS:
-        words.append("a constant")
-        expected = expected - _CONSTANTS
-    words += [_SPOKEN.get(e, e) for e in sorted(expected) if e != "QUOTED_NAME"]
-    return " or ".join(words)
