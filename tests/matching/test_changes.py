@@ -157,3 +157,22 @@ class Changes(RuleBasedStateMachine):
 @pytest.mark.filterwarnings("ignore:Generating overly large repr")
 class TestChanges(Changes.TestCase):
     settings = settings(max_examples=max(10, settings().max_examples // 2), stateful_step_count=25)
+
+
+@pytest.mark.parametrize(
+    ("change", "arguments"),
+    [
+        ("add", ("new", "x = 1")),
+        ("replace", ("old", "x = 1")),
+        ("add_many", ([("new", Filter.parse("x = 1")), ("bad", "x = 1")],)),
+    ],
+)
+def test_text_in_the_place_of_a_filter_is_refused_and_changes_nothing(
+    change: str, arguments: tuple[Any, ...]
+) -> None:
+    index = Index()
+    index.add("old", Filter.parse("x = 1"))
+    with pytest.raises(TypeError, match="expected a Filter"):
+        getattr(index, change)(*arguments)
+    assert index.match(Notification({"x": 1})) == ["old"]
+    assert len(index) == 1

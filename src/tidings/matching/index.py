@@ -101,6 +101,7 @@ class Index:
 
     def add(self, key: Hashable, filter: Filter) -> None:
         """Add a filter; `KeyError` if the key is in use."""
+        _check(key, filter)
         with self._lock:
             if key in self._where:
                 raise KeyError(f"{key!r} is there already; replace it")
@@ -112,10 +113,15 @@ class Index:
     def add_many(self, pairs: Iterable[tuple[Hashable, Filter]]) -> None:
         """Add many filters at once: readers see all of them or none."""
         pairs = list(pairs)
+        for key, filter_ in pairs:
+            _check(key, filter_)
         with self._lock:
             new = {key for key, _ in pairs}
-            if len(new) < len(pairs) or not self._where.keys().isdisjoint(new):
-                raise KeyError("a key is there already, or twice among the new ones")
+            if len(new) < len(pairs):
+                raise KeyError("a key is there twice among the new ones")
+            if not self._where.keys().isdisjoint(new):
+                known = next(key for key in new if key in self._where)
+                raise KeyError(f"{known!r} is there already; replace it")
             if len(pairs) >= _BULK and warm.is_ready():
                 self._add_segment(Source.encode(pairs, self._lines))
                 return
@@ -133,6 +139,7 @@ class Index:
 
     def replace(self, key: Hashable, filter: Filter) -> None:
         """Put another filter under a key in use: readers see the old one or the new one."""
+        _check(key, filter)
         with self._lock:
             part = self._bury(key)
             self._append(key, filter)
@@ -415,6 +422,12 @@ class Index:
                 rows = rows[segment.source.died[rows] > version]
                 found += segment.source.keys[rows].tolist()
         return found
+
+
+def _check(key: Hashable, filter: Filter) -> None:
+    """Refuse what is no filter before anything is changed."""
+    if not isinstance(filter, Filter):
+        raise TypeError(f"expected a Filter under {key!r}; Filter.parse makes one from text")
 
 
 Place: TypeAlias = "tuple[Segment | Fresh, int]"
