@@ -1,0 +1,391 @@
+"""Forms: finding the conjunctions that cover another one, or are covered by it.
+
+Conjunctions that name the same attributes, and ask for a single value in the same ones of them,
+have one *form*. What can cover `symbol = 'DIS' AND price < 10`? Only what has the form
+
+    ()    (price)    (symbol)    (symbol = ·)    (price, symbol)    (price, symbol = ·)
+
+and where a form asks for single values, they must be the same: one look into a dictionary. There
+are few forms, since people ask the same kinds of questions, and forms are found by their names.
+
+What is left is compared as numbers first. Each constraint has a *reach* on the line of floats,
+rounded so that a range within another one has its reach within the other's; and a *mark*, a set
+of 64 bits, so that a list within another one has its bits among the other's. A large form keeps
+both in arrays and compares them all at once; the algebra decides about the few that are left.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tidings.events import Conjunction, Constraint
+from tidings.events.intervals import BYTE_STRINGS, NUMBERS, STRINGS, TIMES, Cut, Intervals
+from tidings.events.strings import Strings
+from tidings.routing.stage import OrderedSet
+
+_LARGE: Final = 24
+"""From so many conjunctions on, a form keeps arrays."""
+_EACH: Final = 256
+"""So many rows are compared in the time that the algebra takes for one."""
+
+Floats = npt.NDArray[np.float64]
+Bits = npt.NDArray[np.uint64]
+Rows = npt.NDArray[np.intp]
+
+
+def is_single(constraint: Constraint) -> bool:
+    """Whether one value, or absence, is all that it admits."""
+    if constraint.others:
+        return False
+    if not constraint.parts:
+        return constraint.absent
+    if constraint.absent or len(constraint.parts) > 1:
+        return False
+    (part,) = constraint.parts.values()
+    if part.__class__ is Strings and not part.passing and not part.failing:
+        part = part.intervals
+    if part.__class__ is not Intervals:
+        return False
+    cuts = part.cuts
+    if len(cuts) == 2 and not part.inside and cuts[0][0].__class__ is str:
+        return bool(cuts[1][0] == cuts[0][0] + "\0")
+    if len(cuts) > 2:
+        return False
+    values = part.values()
+    return values is not None and len(values) == 1
+
+
+# -- reaches -----------------------------------------------------------------------------------
+
+_EVERYWHERE: Final = (-math.inf, math.inf)
+_PLACED: Final = (NUMBERS, STRINGS, TIMES, BYTE_STRINGS)
+
+
+def reach(constraint: Constraint) -> tuple[float, float]:
+    """A stretch of the line of floats that holds all its values.
+
+    Of two constraints in one domain, the one within the other has its reach within the other's,
+    and two that overlap have reaches that do. What is in several domains reaches everywhere.
+    """
+    if constraint.others or constraint.absent or len(constraint.parts) != 1:
+        return _EVERYWHERE
+    (part,) = constraint.parts.values()
+    if part.__class__ is Strings:
+        part = part.intervals
+    if part.__class__ is not Intervals or part.order not in _PLACED or not part.cuts:
+        return _EVERYWHERE
+    cuts = part.cuts
+    low = -math.inf if part.inside else _place(cuts[0])
+    high = math.inf if part.inside ^ (len(cuts) & 1) else _place(cuts[-1])
+    return low, high
+
+
+def _place(cut: Cut) -> float:
+    """Where a value is on the line: never in another order than the values are."""
+    value: Any = cut[0]
+    if isinstance(value, str):
+        value = value[:6].encode()
+    elif isinstance(value, datetime):
+        return value.timestamp()
+    if isinstance(value, bytes):
+        return float(int.from_bytes(value[:6].ljust(6, b"\0"), "big"))
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+_ALL_BITS: Final = 2**64 - 1
+
+
+def mark(constraint: Constraint) -> int:
+    """One bit for each value of a list, all bits for what is no list.
+
+    Of two constraints, the one within the other has its bits among the other's: what lies within
+    a list is a list. The bits are Python's hashes and differ from process to process.
+    """
+    if constraint.others or constraint.absent or len(constraint.parts) != 1:
+        return _ALL_BITS
+    (part,) = constraint.parts.values()
+    if part.__class__ is Strings:
+        part = part.intervals
+    if part.__class__ is not Intervals or part.inside or len(part.cuts) & 1:
+        return _ALL_BITS
+    values = part.values()
+    if values is None:
+        return _ALL_BITS
+    bits = 0
+    for value in values:
+        bits |= 1 << (hash(value) & 63)
+    return bits
+
+
+# -- forms -------------------------------------------------------------------------------------
+
+
+class Form:
+    """The conjunctions of one form."""
+
+    __slots__ = ("_by_value", "_by_values", "_places", "_rows", "_table", "names", "singles")
+
+    def __init__(self, names: tuple[str, ...], singles: tuple[str, ...]) -> None:
+        self.names = names
+        self.singles = singles
+        self._rows: list[Conjunction] = []
+        self._places: dict[Conjunction, int] = {}
+        self._by_values: dict[tuple[Constraint, ...], OrderedSet] = {}
+        self._by_value: dict[tuple[str, Constraint], OrderedSet] = {}
+        """Only where there are several single values, so that some of them can be asked for."""
+        self._table: _Table | None = None
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def add(self, conjunction: Conjunction) -> None:
+        row = len(self._rows)
+        self._places[conjunction] = row
+        self._rows.append(conjunction)
+        for posting in self._postings(conjunction):
+            posting[conjunction] = None
+        if self._table is not None:
+            self._table.note(row, conjunction)
+        elif len(self._rows) >= _LARGE:
+            self._table = _Table(self.names)
+            for each, known in enumerate(self._rows):
+                self._table.note(each, known)
+
+    def remove(self, conjunction: Conjunction) -> None:
+        row = self._places.pop(conjunction)
+        last = self._rows.pop()
+        if row < len(self._rows):  # the last row fills the hole
+            self._rows[row] = last
+            self._places[last] = row
+            if self._table is not None:
+                self._table.move(len(self._rows), row)
+        for posting in self._postings(conjunction):
+            del posting[conjunction]
+        self._drop_empty(conjunction)
+
+    def _postings(self, conjunction: Conjunction) -> list[OrderedSet]:
+        if not self.singles:
+            return []
+        constraints = conjunction.constraints
+        values = tuple([constraints[name] for name in self.singles])
+        found = [self._by_values.setdefault(values, {})]
+        if len(values) > 1:
+            pairs = zip(self.singles, values, strict=True)
+            found += [self._by_value.setdefault(pair, {}) for pair in pairs]
+        return found
+
+    def _drop_empty(self, conjunction: Conjunction) -> None:
+        constraints = conjunction.constraints
+        values = tuple([constraints[name] for name in self.singles])
+        if values and not self._by_values[values]:
+            del self._by_values[values]
+        if len(values) > 1:
+            for pair in zip(self.singles, values, strict=True):
+                if not self._by_value[pair]:
+                    del self._by_value[pair]
+
+    def covering(self, asked: Mapping[str, Constraint]) -> Iterable[Conjunction]:
+        """All that may cover it; it names all our attributes."""
+        if self.singles:
+            # what lies within a single value is that value
+            posting = self._by_values.get(tuple([asked[name] for name in self.singles]))
+            if posting is None:
+                return ()
+            if self._is_short(posting):
+                return posting
+        if self._table is None:
+            return self._rows
+        names = [n for n in self.names if n not in self.singles]
+        return self._numbered(self._table.around(len(self._rows), asked, names))
+
+    def covered(
+        self, asked: Mapping[str, Constraint], singles: tuple[str, ...]
+    ) -> Iterable[Conjunction]:
+        """All that it may cover; it names some of our attributes, and `singles` of ours singly."""
+        postings: list[OrderedSet | None] = []
+        if singles and len(singles) == len(self.singles):
+            postings = [self._by_values.get(tuple([asked[name] for name in singles]))]
+        elif singles:
+            postings = [self._by_value.get((name, asked[name])) for name in singles]
+        shortest: OrderedSet | None = None
+        for posting in postings:
+            if posting is None:
+                return ()
+            if shortest is None or len(posting) < len(shortest):
+                shortest = posting
+        if shortest is not None and self._is_short(shortest):
+            return shortest
+        if self._table is None:
+            return self._rows
+        return self._numbered(self._table.within(len(self._rows), asked))
+
+    def _is_short(self, posting: OrderedSet) -> bool:
+        return self._table is None or len(posting) <= _LARGE + len(self._rows) // _EACH
+
+    def _numbered(self, rows: Rows | None) -> list[Conjunction]:
+        if rows is None:
+            return self._rows
+        return [self._rows[row] for row in rows.tolist()]
+
+
+class _Table:
+    """Reaches and marks of the conjunctions of one form: a row for each, and for each attribute
+    where it begins, where it ends, and its mark."""
+
+    __slots__ = ("_begins", "_columns", "_ends", "_lists", "_marks")
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self._columns = {name: column for column, name in enumerate(names)}
+        self._begins: Floats = np.empty((len(names), 4 * _LARGE))
+        self._ends: Floats = np.empty((len(names), 4 * _LARGE))
+        self._marks: Bits = np.empty((len(names), 4 * _LARGE), np.uint64)
+        self._lists: set[str] = set()
+        """The attributes of which there ever was a list."""
+
+    def note(self, row: int, conjunction: Conjunction) -> None:
+        """Fill a row."""
+        if row == self._begins.shape[1]:
+            self._begins = _twice(self._begins)
+            self._ends = _twice(self._ends)
+            self._marks = _twice(self._marks)
+        for name, column in self._columns.items():
+            constraint = conjunction.constraints[name]
+            self._begins[column, row], self._ends[column, row] = reach(constraint)
+            self._marks[column, row] = bits = mark(constraint)
+            if bits != _ALL_BITS:
+                self._lists.add(name)
+
+    def move(self, row: int, to: int) -> None:
+        """Copy a row over another one."""
+        for part in (self._begins, self._ends, self._marks):
+            part[:, to] = part[:, row]
+
+    def around(
+        self, count: int, asked: Mapping[str, Constraint], names: Iterable[str]
+    ) -> Rows | None:
+        """Which of the first `count` rows may cover it, by these attributes; None if all may."""
+        rows: Rows | None = None
+        for name in names:
+            begins, ends, marks = self._of(name, count, rows)
+            low, high = reach(asked[name])
+            fits = (begins <= low) & (ends >= high)
+            if name in self._lists:
+                fits &= (np.uint64(mark(asked[name])) & ~marks) == 0
+            rows = fits.nonzero()[0] if rows is None else rows[fits]
+            if not len(rows):
+                break
+        return rows
+
+    def within(self, count: int, asked: Mapping[str, Constraint]) -> Rows | None:
+        """Which of the first `count` rows it may cover; None if all may be."""
+        rows: Rows | None = None
+        for name, constraint in asked.items():
+            begins, ends, marks = self._of(name, count, rows)
+            low, high = reach(constraint)
+            fits = (begins >= low) & (ends <= high)
+            bits = mark(constraint)
+            if bits != _ALL_BITS:
+                fits &= (marks & ~np.uint64(bits)) == 0
+            rows = fits.nonzero()[0] if rows is None else rows[fits]
+            if not len(rows):
+                break
+        return rows
+
+    def _of(self, name: str, count: int, rows: Rows | None) -> tuple[Floats, Floats, Bits]:
+        column = self._columns[name]
+        columns = self._begins[column], self._ends[column], self._marks[column]
+        if rows is None:
+            return columns[0][:count], columns[1][:count], columns[2][:count]
+        return columns[0][rows], columns[1][rows], columns[2][rows]  # few are left after the first
+
+
+def _twice(part: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return np.concatenate((part, np.empty_like(part)), axis=1)
+
+
+class Forms:
+    """A set of conjunctions that knows which ones cover another, and which ones it covers."""
+
+    __slots__ = ("_by_first", "_by_name", "_forms")
+
+    def __init__(self) -> None:
+        self._forms: dict[tuple[tuple[str, ...], tuple[str, ...]], Form] = {}
+        self._by_first: dict[str, dict[int, Form]] = {}
+        """By the first attribute; "", which is no name, if there is none."""
+        self._by_name: dict[str, dict[int, Form]] = {"": {}}
+        """By every attribute, and all of them under ""."""
+
+    def add(self, conjunction: Conjunction) -> None:
+        """Add one that is not there."""
+        key = _form_of(conjunction)
+        form = self._forms.get(key)
+        if form is None:
+            form = self._forms[key] = Form(*key)
+            self._by_first.setdefault(key[0][0] if key[0] else "", {})[id(form)] = form
+            for name in ("", *key[0]):
+                self._by_name.setdefault(name, {})[id(form)] = form
+        form.add(conjunction)
+
+    def remove(self, conjunction: Conjunction) -> None:
+        """Remove one that is there."""
+        key = _form_of(conjunction)
+        form = self._forms[key]
+        form.remove(conjunction)
+        if not len(form):
+            del self._forms[key]
+            first = key[0][0] if key[0] else ""
+            del self._by_first[first][id(form)]
+            if not self._by_first[first]:
+                del self._by_first[first]
+            for name in ("", *key[0]):
+                del self._by_name[name][id(form)]
+                if name and not self._by_name[name]:
+                    del self._by_name[name]
+
+    def covering(self, conjunction: Conjunction) -> Iterator[Conjunction]:
+        """Those that cover it, itself among them if it is there."""
+        asked = conjunction.constraints
+        by_first = self._by_first
+        for first in ("", *asked):
+            if first not in by_first:
+                continue
+            for form in by_first[first].values():
+                if all(name in asked for name in form.names):
+                    for candidate in form.covering(asked):
+                        if candidate.covers(conjunction):
+                            yield candidate
+
+    def covered(self, conjunction: Conjunction) -> list[Conjunction]:
+        """Those that it covers, itself among them if it is there."""
+        asked = conjunction.constraints
+        names, singles = _form_of(conjunction)
+        fewest = self._by_name[""]
+        for name in names:
+            some = self._by_name.get(name)
+            if some is None:
+                return []
+            if len(some) < len(fewest):
+                fewest = some
+        return [
+            candidate
+            for form in fewest.values()
+            if all(name in form.names for name in names)
+            and all(name in form.singles for name in singles)
+            for candidate in form.covered(asked, singles)
+            if conjunction.covers(candidate)
+        ]
+
+
+def _form_of(conjunction: Conjunction) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    constraints = conjunction.constraints
+    singles = tuple([name for name, c in constraints.items() if is_single(c)])
+    return tuple(constraints), singles

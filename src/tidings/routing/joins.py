@@ -1,0 +1,145 @@
+"""Joins: the rules by which constraints on one attribute become fewer.
+
+Three ways to join, each a function of the *set* of constraints, whatever their order:
+
+=========  ======================================================================
+perfect    `unions` of the algebra; what it joins is exactly the union
+span       near intervals become their hull, if that is not much longer than they
+hull       one constraint that covers all of them
+=========  ======================================================================
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from fractions import Fraction
+from typing import Any, Final, TypeAlias
+
+from tidings.events import Conjunction, Constraint, Filter, ValueSet
+from tidings.events.constraint import DOMAINS
+from tidings.events.intervals import NUMBERS, TIMES, Cut, Intervals
+from tidings.events.strings import Strings
+from tidings.routing.forms import is_single, reach
+
+MOST_COMPARED: Final = 64
+"""Patterns and sets have to be compared pair by pair to find what joins. A group with more of
+them than this leaves them as they are."""
+
+
+def is_ordered(part: ValueSet) -> bool:
+    """Whether it is made of intervals only: such sets always have a union, and it is exact."""
+    return isinstance(part, Intervals) or (
+        isinstance(part, Strings) and not part.passing and not part.failing
+    )
+
+
+def is_tame(constraint: Constraint) -> bool:
+    """Whether pairwise unions of such constraints always exist, whatever the order."""
+    return all(map(is_ordered, constraint.parts.values()))
+
+
+def part_of(constraint: Constraint, domain: str) -> Any:
+    """What the constraint says of one domain."""
+    part = constraint.parts.get(domain)
+    if part is None:
+        return DOMAINS[domain].everything if constraint.others else DOMAINS[domain].nothing
+    return part
+
+
+# -- spans -------------------------------------------------------------------------------------
+
+Stretch = tuple[Cut, Cut]
+"""Where a bounded interval begins and ends."""
+
+SPANNED: Final = (NUMBERS, TIMES)
+"""The orders in which a length can be computed."""
+
+_TICK: Final = timedelta(microseconds=1)
+
+
+def stretch_of(constraint: Constraint) -> tuple[str, Stretch] | None:
+    """Domain and ends if the constraint is just one bounded interval of numbers or times."""
+    if constraint.others or constraint.absent or len(constraint.parts) != 1:
+        return None
+    ((domain, part),) = constraint.parts.items()
+    if not isinstance(part, Intervals) or part.order not in SPANNED:
+        return None
+    if part.inside or len(part.cuts) != 2:
+        return None
+    return domain, (part.cuts[0], part.cuts[1])
+
+
+def constraint_of(domain: str, stretch: Stretch) -> Constraint:
+    """The inverse of `stretch_of`."""
+    order = NUMBERS if domain == NUMBERS.domain else TIMES
+    return Constraint.of(Intervals(order, False, stretch))
+
+
+def swallows(hull: Stretch, following: Stretch, factor: float) -> bool:
+    """Whether `hull` takes in an interval that begins no earlier.
+
+    It does if nothing lies between them, and otherwise if the two together are at most `factor`
+    times as long as both lengths added. Lengths are exact, and a missing point has none; so a
+    factor of 1 asks that nothing at all lies between.
+    """
+    if following[0] <= hull[1]:
+        return True
+    if factor == 1:
+        return False
+    lengths = _length(*hull) + _length(*following)
+    return _length(hull[0], following[1]) <= Fraction(factor) * lengths
+
+
+def _length(low: Cut, high: Cut) -> Fraction:
+    if isinstance(low[0], datetime):
+        return Fraction((high[0] - low[0]) // _TICK)
+    return Fraction(high[0]) - Fraction(low[0])
+
+
+# -- hulls -------------------------------------------------------------------------------------
+
+
+def cover_of(one: Constraint, other: Constraint) -> Constraint:
+    """A constraint that covers both. The order in which several are joined makes no difference:
+    sets that are not made of intervals have nothing above them but their whole domain."""
+    if one == other:
+        return one
+    domains = one.parts.keys() | other.parts.keys()
+    parts = {d: _cover_of_parts(part_of(one, d), part_of(other, d), d) for d in domains}
+    return Constraint(parts, others=one.others or other.others, absent=one.absent or other.absent)
+
+
+def _cover_of_parts(one: Any, other: Any, domain: str) -> ValueSet:
+    if one == other or other.is_empty:
+        return one  # type: ignore[no-any-return]
+    if one.is_empty:
+        return other  # type: ignore[no-any-return]
+    if is_ordered(one) and is_ordered(other):
+        return one.union(other)  # type: ignore[no-any-return]
+    return DOMAINS[domain].everything
+
+
+def union_of(one: Constraint, other: Constraint) -> Constraint:
+    """The union of two tame constraints."""
+    union = one.union(other)
+    assert union is not None
+    return union
+
+
+# -- places ------------------------------------------------------------------------------------
+
+Place: TypeAlias = tuple[Any, ...]
+
+
+def digest(conjunction: Conjunction) -> str:
+    """The key of the filter that is this conjunction: as good as random, the same for ever."""
+    return Filter([conjunction]).key
+
+
+def place(conjunction: Conjunction) -> Place:
+    """Where it stands in an order that is the same everywhere and puts like by like: by the
+    attributes, then the single values, then where the ranges are."""
+    constraints = conjunction.constraints
+    values = [c.phrase(name).text for name, c in constraints.items() if is_single(c)]
+    reaches = [reach(c) for c in constraints.values() if not is_single(c)]
+    return tuple(constraints), tuple(values), tuple(reaches), digest(conjunction)

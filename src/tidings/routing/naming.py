@@ -1,0 +1,65 @@
+"""Naming: what strategies are called, and what follows the colon in their names."""
+
+from __future__ import annotations
+
+import math
+from typing import Final, NamedTuple
+
+from tidings.events import TidingsError
+
+STRATEGIES: Final[dict[str, str]] = {
+    "flooding": "everything, always: the neighbour's table never changes",
+    "simple": "every filter as often as it is wanted",
+    "identity": "every distinct filter once",
+    "covering": "the conjunctions that no other one covers",
+    "merging": "those, joined wherever the union is again a conjunction",
+    "imperfect:F": "as merging, and near intervals become one up to F times as long as they are",
+    "bounded:N": "as merging, widened as much as it takes to be N filters at most",
+}
+"""All strategies, in the order of how much they reduce. F is a number from 1 on, N a whole number
+from 2 on: "imperfect:1.5", "bounded:1000"."""
+
+
+class Strategy(NamedTuple):
+    """A strategy's name, taken apart; `factor` is 1 and `most` 0 where they don't apply."""
+
+    name: str
+    factor: float = 1.0
+    most: int = 0
+
+    @classmethod
+    def parse(cls, text: str) -> Strategy:
+        """Read a strategy; `TidingsError` says what it may be.
+
+        >>> Strategy.parse("bounded:100").most
+        100
+        """
+        name, colon, parameter = text.partition(":")
+        if text in STRATEGIES and not colon:
+            return cls(text)
+        if name == "imperfect":
+            return cls(name, factor=_factor(parameter))
+        if name == "bounded":
+            return cls(name, most=_most(parameter))
+        raise TidingsError(f"no strategy {text!r}; there are {', '.join(STRATEGIES)}")
+
+
+def _factor(parameter: str) -> float:
+    try:
+        factor = float(parameter)
+    except ValueError:
+        factor = math.nan
+    if not 1 <= factor < math.inf:
+        raise TidingsError(
+            f"imperfect:F takes a number from 1 on, such as imperfect:1.5, not {parameter!r}"
+        )
+    return factor
+
+
+def _most(parameter: str) -> int:
+    # isdecimal alone would let digits of other scripts through, and int() signs and blanks
+    if not (parameter.isascii() and parameter.isdecimal()) or int(parameter) < 2:
+        raise TidingsError(
+            f"bounded:N takes a whole number from 2 on, such as bounded:1000, not {parameter!r}"
+        )
+    return int(parameter)

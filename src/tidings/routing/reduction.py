@@ -1,0 +1,74 @@
+"""Reductions: what all of them promise, and the net changes that they tell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
+
+from tidings.events import Filter
+
+
+class Change(NamedTuple):
+    """What a neighbour has to add and to remove, all at once. Counts are positive, and no filter
+    is in both.
+
+    >>> low = Filter.parse("price < 10")
+    >>> bool(Change({low: 1}, {})), bool(Change({}, {}))
+    (True, False)
+    """
+
+    added: dict[Filter, int]
+    removed: dict[Filter, int]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing has to be told."""
+        return not self.added and not self.removed
+
+    def __bool__(self) -> bool:
+        return not self.is_empty
+
+
+class Reduction(Protocol):
+    """What a neighbour is to hold, as a function of the multiset of filters that others want.
+
+    `output` always equals `reduce` of the filters that were added and not removed, in whatever
+    order that happened. Work may be put off until somebody asks.
+    """
+
+    def add(self, filter: Filter) -> None:
+        """One more wants it."""
+
+    def remove(self, filter: Filter) -> None:
+        """One less wants it; `KeyError` if nobody does, and then nothing has changed."""
+
+    def drain(self) -> Change:
+        """The net change of `output` since the last time, or since the beginning."""
+
+    @property
+    def output(self) -> Mapping[Filter, int]:
+        """What the neighbour is to hold: how often each filter. A view, to be copied if kept."""
+
+
+class Net:
+    """Differences added up until they are asked for: what came and went again is not told."""
+
+    __slots__ = ("_counts",)
+
+    def __init__(self) -> None:
+        self._counts: dict[Filter, int] = {}
+
+    def note(self, filter: Filter, count: int) -> None:
+        """So many more of it, or fewer if negative."""
+        total = self._counts.get(filter, 0) + count
+        if total:
+            self._counts[filter] = total
+        else:
+            del self._counts[filter]
+
+    def drain(self) -> Change:
+        """The sum of what was noted since the last time."""
+        counts, self._counts = self._counts, {}
+        added = {f: n for f, n in counts.items() if n > 0}
+        removed = {f: -n for f, n in counts.items() if n < 0}
+        return Change(added, removed)

@@ -1,0 +1,183 @@
+"""Strategies: the reductions by name, each kept up to date as filters come and go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from tidings.events import Conjunction, Filter
+from tidings.routing.bounded import Bounded
+from tidings.routing.maxima import Maxima
+from tidings.routing.merging import Merging
+from tidings.routing.naming import Strategy
+from tidings.routing.reduction import Change, Net, Reduction
+from tidings.routing.stage import References, Stage
+
+
+def reduction(strategy: str) -> Reduction:
+    """A new reduction of nothing; `TidingsError` if there is no such strategy.
+
+    >>> told = reduction("covering")
+    >>> told.add(Filter.parse("price < 5"))
+    >>> told.add(Filter.parse("price < 10"))
+    >>> told.drain().added
+    {Filter.parse('price < 10'): 1}
+    >>> told.remove(Filter.parse("price < 10"))
+    >>> told.drain()
+    Change(added={Filter.parse('price < 5'): 1}, removed={Filter.parse('price < 10'): 1})
+    """
+    name, factor, most = Strategy.parse(strategy)
+    if name == "flooding":
+        return _Flooding()
+    if name == "simple":
+        return _Simple()
+    if name == "identity":
+        return _Identity()
+    if name == "covering":
+        return _Staged(Maxima())
+    if name == "imperfect":
+        return _Staged(Merging(factor), Maxima())
+    if name == "merging":
+        return _Staged(Merging(), Maxima())
+    return _Staged(Merging(), Maxima(), Bounded(most), Maxima())
+
+
+class _Counted:
+    """The multiset that all of them keep."""
+
+    __slots__ = ("_net", "_wanted")
+
+    def __init__(self) -> None:
+        self._wanted: dict[Filter, int] = {}
+        self._net = Net()
+
+    def _one_more(self, filter: Filter) -> bool:
+        """Count; whether it is the first."""
+        before = self._wanted.get(filter, 0)
+        self._wanted[filter] = before + 1
+        return not before
+
+    def _one_less(self, filter: Filter) -> bool:
+        """Count; whether it was the last. `KeyError` if there was none."""
+        left = self._wanted[filter] - 1
+        if left:
+            self._wanted[filter] = left
+            return False
+        del self._wanted[filter]
+        return True
+
+
+class _Flooding(_Counted):
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._net.note(Filter.all(), 1)
+
+    def add(self, filter: Filter) -> None:
+        self._one_more(filter)
+
+    def remove(self, filter: Filter) -> None:
+        self._one_less(filter)
+
+    def drain(self) -> Change:
+        return self._net.drain()
+
+    @property
+    def output(self) -> Mapping[Filter, int]:
+        return _EVERYTHING
+
+
+_EVERYTHING = MappingProxyType({Filter.all(): 1})
+
+
+class _Simple(_Counted):
+    __slots__ = ()
+
+    def add(self, filter: Filter) -> None:
+        self._one_more(filter)
+        self._net.note(filter, 1)
+
+    def remove(self, filter: Filter) -> None:
+        self._one_less(filter)
+        self._net.note(filter, -1)
+
+    def drain(self) -> Change:
+        return self._net.drain()
+
+    @property
+    def output(self) -> Mapping[Filter, int]:
+        return MappingProxyType(self._wanted)
+
+
+class _Identity(_Counted):
+    __slots__ = ("_output",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._output: dict[Filter, int] = {}
+
+    def add(self, filter: Filter) -> None:
+        if self._one_more(filter):
+            self._output[filter] = 1
+            self._net.note(filter, 1)
+
+    def remove(self, filter: Filter) -> None:
+        if self._one_less(filter):
+            del self._output[filter]
+            self._net.note(filter, -1)
+
+    def drain(self) -> Change:
+        return self._net.drain()
+
+    @property
+    def output(self) -> Mapping[Filter, int]:
+        return MappingProxyType(self._output)
+
+
+class _Staged(_Counted):
+    """Stages behind one another. They run when somebody asks, on the net change since then."""
+
+    __slots__ = ("_output", "_pending", "_references", "_stages")
+
+    def __init__(self, *stages: Stage) -> None:
+        super().__init__()
+        self._stages = stages
+        self._references = References()
+        self._pending: dict[Conjunction, int] = {}
+        self._output: dict[Filter, int] = {}
+
+    def add(self, filter: Filter) -> None:
+        if self._one_more(filter):
+            for conjunction in filter.conjunctions:
+                self._pending[conjunction] = self._pending.get(conjunction, 0) + 1
+
+    def remove(self, filter: Filter) -> None:
+        if self._one_less(filter):
+            for conjunction in filter.conjunctions:
+                self._pending[conjunction] = self._pending.get(conjunction, 0) - 1
+
+    def drain(self) -> Change:
+        self._run()
+        return self._net.drain()
+
+    @property
+    def output(self) -> Mapping[Filter, int]:
+        self._run()
+        return MappingProxyType(self._output)
+
+    def _run(self) -> None:
+        if not self._pending:
+            return
+        pending, self._pending = self._pending, {}
+        difference = self._references.apply(pending)
+        for stage in self._stages:
+            difference = stage.apply(difference)
+        for conjunction in difference.lost:
+            filter = Filter([conjunction])
+            del self._output[filter]
+            self._net.note(filter, -1)
+        for conjunction in difference.gained:
+            filter = Filter([conjunction])
+            self._output[filter] = 1
+            self._net.note(filter, 1)

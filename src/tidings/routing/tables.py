@@ -1,0 +1,230 @@
+"""Tables: what each port wants, and what each neighbour is to be told of it.
+
+A *port* is whoever may want something: a client's session or a neighbour. For each neighbour a
+reduction is fed with what all the other ports want. Everything but the tables themselves can be
+computed from them, and `audit` does that where it finds them at odds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Generic, TypeVar
+
+from tidings.events import Filter, Notification
+from tidings.matching import Index
+from tidings.routing import Change, Restricted, reduction
+
+P = TypeVar("P", bound=Hashable)
+
+Table = dict[Filter, int]
+NOTHING: Mapping[Filter, int] = {}
+
+
+class Tables(Generic[P]):
+    """The tables of all ports.
+
+    With `limits` (the tables of advertisements), a neighbour is told only what overlaps
+    something in its table there; whoever changes that table says so by `restrict`.
+
+    >>> tables = Tables[str]()
+    >>> tables.open("north", "covering")
+    >>> tables.open("south", "covering")
+    >>> _ = tables.change("client", {Filter.parse("price < 10"): 1})
+    >>> _ = tables.change("south", {Filter.parse("price < 5"): 1})
+    >>> [str(f) for f in tables.drain("north").added]
+    ['price < 10']
+    >>> sorted(tables.match(Notification({"price": 3})))
+    ['client', 'south']
+    """
+
+    def __init__(self, *, limits: Tables[P] | None = None) -> None:
+        self.wanted: dict[P, Table] = {}
+        self.limits = limits
+        self._strategies: dict[P, str] = {}
+        self._reductions: dict[P, Restricted] = {}
+        self._holders: dict[Filter, set[P]] = {}
+        self._index: Index | None = None
+        self.repairs = 0
+        """How often something computed did not fit the tables."""
+        # Sums of hashes of what each reduction was fed, limited to, and has told: see `audit`.
+        self._fed: dict[P, int] = {}
+        self._admitted: dict[P, int] = {}
+        self._told: dict[P, int] = {}
+
+    # -- ports ---------------------------------------------------------------------------------
+
+    def open(self, neighbour: P, strategy: str) -> None:
+        """From now on this neighbour is to be told what the others want, all of it at first."""
+        self.wanted.setdefault(neighbour, {})
+        self._strategies[neighbour] = strategy
+        self._rebuild(neighbour)
+
+    def close(self, port: P) -> None:
+        """A port is gone, with all it wanted."""
+        self.replace(port, NOTHING)
+        self.wanted.pop(port, None)
+        self._strategies.pop(port, None)
+        self._reductions.pop(port, None)
+
+    def has(self, neighbour: P) -> bool:
+        """Whether this neighbour is told anything."""
+        return neighbour in self._reductions
+
+    # -- changes -------------------------------------------------------------------------------
+
+    def change(
+        self,
+        port: P,
+        added: Mapping[Filter, int] = NOTHING,
+        removed: Mapping[Filter, int] = NOTHING,
+    ) -> Change:
+        """A port wants more or less: what that changed. What was not wanted can't be removed."""
+        table = self.wanted.setdefault(port, {})
+        steps: list[tuple[Filter, int, bool]] = []
+        for filter_, count in removed.items():
+            if held := table.get(filter_, 0):
+                fewer = min(held, count)
+                steps.append((filter_, -fewer, fewer == held))
+                if fewer == held:
+                    del table[filter_]
+                else:
+                    table[filter_] = held - fewer
+        for filter_, count in added.items():
+            held = table.get(filter_, 0)
+            steps.append((filter_, count, not held))
+            table[filter_] = held + count
+        try:
+            for filter_, count, is_new_or_gone in steps:
+                self._feed(port, filter_, count)
+                if is_new_or_gone:
+                    self._hold(port, filter_, count > 0)
+        except KeyError:  # what was computed does not fit the tables: it has been damaged
+            self._repair()
+        return Change(dict(added), {f: -n for f, n, _ in steps if n < 0})
+
+    def replace(self, port: P, whole: Mapping[Filter, int]) -> Change:
+        """A port wants exactly this; how that differs from before."""
+        return self.change(port, *difference(self.wanted.get(port, NOTHING), whole))
+
+    def drain(self, neighbour: P) -> Change:
+        """What the neighbour has to be told since it was last told something."""
+        change = self._reductions[neighbour].drain()
+        if change:
+            self._told[neighbour] += _sum(change.added) - _sum(change.removed)
+        return change
+
+    def told(self, neighbour: P) -> Mapping[Filter, int]:
+        """All that the neighbour is to hold."""
+        return self._reductions[neighbour].output
+
+    def restrict(self, neighbour: P, change: Change) -> None:
+        """The neighbour's table in `limits` has changed by this."""
+        limited = self._reductions.get(neighbour)
+        if limited is None:
+            return
+        try:
+            for ad, count in change.added.items():
+                for _ in range(count):
+                    limited.admit(ad)
+            for ad, count in change.removed.items():
+                for _ in range(count):
+                    limited.revoke(ad)
+        except KeyError:
+            self._repair()
+        else:
+            self._admitted[neighbour] += _sum(change.added) - _sum(change.removed)
+
+    def _feed(self, port: P, filter_: Filter, count: int) -> None:
+        weight = hash(filter_) * count
+        for neighbour, limited in self._reductions.items():
+            if neighbour != port:
+                self._fed[neighbour] += weight
+                for _ in range(count):
+                    limited.add(filter_)
+                for _ in range(-count):
+                    limited.remove(filter_)
+
+    # -- matching ------------------------------------------------------------------------------
+
+    def match(self, notification: Notification) -> set[P]:
+        """The ports that want it."""
+        if self._index is None:
+            self._index = Index()
+            self._index.add_many((f, f) for f in self._holders)
+        found: set[P] = set()
+        for filter_ in self._index.match(notification):
+            found |= self._holders.get(filter_, set())
+        return found
+
+    def _hold(self, port: P, filter_: Filter, holds: bool) -> None:
+        holders = self._holders.setdefault(filter_, set())
+        if holds:
+            if not holders and self._index is not None:
+                self._index.add(filter_, filter_)
+            holders.add(port)
+            return
+        holders.remove(port)
+        if not holders:
+            del self._holders[filter_]
+            if self._index is not None:
+                self._index.remove(filter_)
+
+    # -- auditing ------------------------------------------------------------------------------
+
+    def audit(self) -> bool:
+        """Compute anew whatever is not what the tables say it should be; whether all was well."""
+        sums = {port: _sum(table) for port, table in self.wanted.items()}
+        total = sum(sums.values())
+        sound = self._holders == self._computed_holders() and all(
+            self._fed[n] == total - sums.get(n, 0)
+            and self._told[n] == _sum(limited.output)
+            and (
+                self.limits is None or self._admitted[n] == _sum(self.limits.wanted.get(n, NOTHING))
+            )
+            for n, limited in self._reductions.items()
+        )
+        if not sound:
+            self._repair()
+        return sound
+
+    def _repair(self) -> None:
+        self.repairs += 1
+        self._holders, self._index = self._computed_holders(), None
+        for neighbour in self._reductions:
+            self._rebuild(neighbour)
+
+    def _computed_holders(self) -> dict[Filter, set[P]]:
+        holders: dict[Filter, set[P]] = {}
+        for port, table in self.wanted.items():
+            for filter_ in table:
+                holders.setdefault(filter_, set()).add(port)
+        return holders
+
+    def _rebuild(self, neighbour: P) -> None:
+        ads = None
+        if self.limits is not None:
+            limits = self.limits.wanted.get(neighbour, NOTHING)
+            ads = [ad for ad, count in limits.items() for _ in range(count)]
+            self._admitted[neighbour] = _sum(limits)
+        limited = Restricted(reduction(self._strategies[neighbour]), to=ads)
+        self._fed[neighbour] = 0
+        for port, table in self.wanted.items():
+            if port != neighbour:
+                self._fed[neighbour] += _sum(table)
+                for filter_, count in table.items():
+                    for _ in range(count):
+                        limited.add(filter_)
+        limited.drain()
+        self._told[neighbour] = _sum(limited.output)
+        self._reductions[neighbour] = limited
+
+
+def difference(before: Mapping[Filter, int], after: Mapping[Filter, int]) -> Change:
+    """What to add and to remove to get from one table to another."""
+    added = {f: n - before.get(f, 0) for f, n in after.items() if n > before.get(f, 0)}
+    removed = {f: n - after.get(f, 0) for f, n in before.items() if n > after.get(f, 0)}
+    return Change(added, removed)
+
+
+def _sum(table: Mapping[Filter, int]) -> int:
+    return sum(hash(f) * count for f, count in table.items())
