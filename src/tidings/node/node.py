@@ -1,0 +1,623 @@
+"""A node: sessions and neighbours, two kinds of tables, and the events that pass between them.
+
+        clients                          neighbours
+           │ requests                      │ frames
+           ▼                               ▼
+       ┌────────────────────────────────────────────┐
+       │  advertisements ──restrict──▶ subscriptions│   tables, a reduction for each neighbour
+       └────────────────────────────────────────────┘
+           │ events match                  │ updates: the difference, as one message
+           ▼                               ▼
+        deliver                          send
+
+Whatever changes a table changes what neighbours are to be told, and each of them is told the
+difference at once, in one message. That is all there is to subscribing, unsubscribing, covering,
+merging and advertising.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from heapq import heappop, heappush
+from math import inf
+from operator import attrgetter
+from typing import Any, Final
+
+from tidings.events import Filter
+from tidings.node import stabilisation
+from tidings.node.host import (
+    Deliver,
+    Effect,
+    Input,
+    LinkDown,
+    LinkUp,
+    Received,
+    Reply,
+    Request,
+    Send,
+    Store,
+    Sync,
+    Wake,
+    Woken,
+)
+from tidings.node.messages import (
+    ADVERTISEMENTS,
+    SUBSCRIPTIONS,
+    Check,
+    Differ,
+    Event,
+    Member,
+    Repair,
+    Update,
+)
+from tidings.node.ports import Neighbour, Port, Session, count
+from tidings.node.requests import (
+    Accepted,
+    Advertise,
+    Answer,
+    Attach,
+    Detach,
+    Publish,
+    Refused,
+    Renew,
+    Resend,
+    Subscribe,
+    Unadvertise,
+    Unsubscribe,
+)
+from tidings.node.settings import Settings
+from tidings.overlay import Frame, Link, Offer, Tree
+from tidings.routing import Change
+from tidings.routing.tables import Tables
+
+_BY_ORDER = attrgetter("order")
+_GENERATIONS: Final = 20
+"""A link's identity is the node's incarnation, and in so many low bits how often it gave up."""
+
+
+class Node:
+    """One broker. `start` it, then `handle` what happens, in order.
+
+    >>> from tidings.events import Notification
+    >>> node = Node("b1", Settings())
+    >>> _ = node.start(now=0.0)
+    >>> hears = Attach(subscriptions={"1": Filter.parse("price < 10")})
+    >>> _ = node.handle(Request("carol", hears), now=1.0)
+    >>> _ = node.handle(Request("bob", Attach()), now=1.0)
+    >>> cheap = Publish(1, Notification({"price": 5}))
+    >>> [effect.session for effect in node.handle(Request("bob", cheap), now=2.0)]
+    ['carol']
+    """
+
+    def __init__(
+        self,
+        name: str,
+        settings: Settings,
+        *,
+        neighbours: Mapping[str, str] | None = None,
+        stored: Mapping[str, Any] | None = None,
+    ) -> None:
+        """`neighbours` by name with their roles; `stored` is what an earlier node had stored."""
+        self.name = name
+        self.settings = settings
+        self._patience = settings.patience()
+        self._stored = dict(stored or {})
+        self.incarnation: int = self._stored.get("incarnation", 0) + 1
+        self.advertisements: Tables[Port] | None = None
+        if settings.advertisements is not None:
+            self.advertisements = Tables()
+        self.subscriptions: Tables[Port] = Tables(limits=self.advertisements)
+        self.neighbours: dict[str, Neighbour] = {}
+        self.sessions: dict[str, Session] = {}
+        self.tree: Tree | None = None
+        self._roles = dict(neighbours or {})
+        self._order = self._generation = 0
+        self._now = 0.0
+        self._effects: list[Effect] = []
+        self._timers: list[tuple[float, int, Callable[[], None]]] = []
+        self._timer = 0
+        self._wake_at = inf
+        self._touched: dict[Neighbour, None] = {}
+        self._heard: dict[str, int] = {}
+        self._heard_before: dict[str, int] = {}
+        self._handlers: dict[type, Callable[[Any], None]] = {
+            Received: self._received,
+            Request: self._requested,
+            Woken: self._woken,
+            LinkUp: self._link_up,
+            LinkDown: self._link_down,
+        }
+        self._bodies: dict[type, Callable[[Neighbour, Any], None]] = {
+            Event: self._event,
+            Update: self._update,
+            Member: self._member,
+            Check: self._check,
+            Differ: self._differ,
+            Repair: self._repair,
+        }
+
+    def start(self, now: float) -> list[Effect]:
+        """The first input: comes up with what was stored, and greets the neighbours."""
+        self._now = now
+        self._effects.append(Store("incarnation", self.incarnation))
+        self._effects.append(Sync())
+        settings = self.settings
+        if settings.tree:
+            self.tree = Tree(
+                self.name,
+                incarnation=self.incarnation,
+                period=settings.beat,
+                expiry=settings.silence,
+            )
+            self._at(now, self._beat)
+        for name, role in self._roles.items():
+            self._add_neighbour(name, role)
+        for key, content in self._stored.items():
+            if key.startswith("session:"):
+                session = self._open_session(key.removeprefix("session:"))
+                self._become(session, *content)
+        self._stored.clear()
+        if settings.check < inf:
+            self._at(now + settings.check, self._check_neighbours)
+        self._at(now + settings.memory, self._forget_streams)
+        return self._finish()
+
+    def handle(self, input: Input, now: float) -> list[Effect]:
+        """What to do about something that has happened."""
+        self._now = now
+        self._handlers[input.__class__](input)
+        return self._finish()
+
+    def _finish(self) -> list[Effect]:
+        """Hand out the effects, with what links have to send and when to wake."""
+        for neighbour in self._touched:
+            link = neighbour.link
+            for frame in link.frames():
+                self._effects.append(Send(neighbour.name, frame))
+            if link.due < neighbour.scheduled:
+                neighbour.scheduled = link.due
+                self._at(link.due, neighbour.wake)
+        self._touched.clear()
+        if self._timers and self._timers[0][0] < self._wake_at:
+            self._wake_at = self._timers[0][0]
+            self._effects.append(Wake(self._wake_at))
+        effects, self._effects = self._effects, []
+        return effects
+
+    # -- time ----------------------------------------------------------------------------------
+
+    def _at(self, when: float, what: Callable[[], None]) -> None:
+        self._timer += 1
+        heappush(self._timers, (when, self._timer, what))
+
+    def _woken(self, _: Woken) -> None:
+        self._wake_at = inf
+        while self._timers and self._timers[0][0] <= self._now:
+            heappop(self._timers)[2]()
+
+    def _forget_streams(self) -> None:
+        self._heard_before, self._heard = self._heard, {}
+        self._at(self._now + self.settings.memory, self._forget_streams)
+
+    # -- links ---------------------------------------------------------------------------------
+
+    def _add_neighbour(self, name: str, role: str) -> Neighbour:
+        settings = self.settings
+        link = Link(self._identity(), pause=settings.pause, delay=settings.delay)
+        self._order += 1
+        neighbour = Neighbour(name, self._order, role, link)
+        neighbour.wake = lambda: self._wake_link(neighbour)
+        self.neighbours[name] = neighbour
+        if not settings.tree:
+            self._open_tables(neighbour)
+        link.greet(self._now)
+        self._touched[neighbour] = None
+        return neighbour
+
+    def _identity(self) -> int:
+        self._generation += 1
+        return self.incarnation << _GENERATIONS | self._generation
+
+    def _wake_link(self, neighbour: Neighbour) -> None:
+        neighbour.scheduled = inf
+        neighbour.link.wake(self._now)
+        self._touched[neighbour] = None
+
+    def _send(self, neighbour: Neighbour, body: Any) -> None:
+        neighbour.link.send(body, self._now)
+        self._touched[neighbour] = None
+
+    def _received(self, input: Received) -> None:
+        neighbour = self.neighbours.get(input.neighbour)
+        if neighbour is None:
+            return
+        packet = input.packet
+        if packet.__class__ is Offer:
+            self._offered(neighbour, packet)
+            return
+        assert isinstance(packet, Frame)
+        link = neighbour.link
+        bodies = link.receive(packet, self._now)
+        self._touched[neighbour] = None
+        if link.opened:
+            link.opened = False
+            self._session_opened(neighbour)
+        for body in bodies:
+            self._bodies[body.__class__](neighbour, body)
+
+    def _session_opened(self, neighbour: Neighbour) -> None:
+        """The conversation begins anew: everything that matters has to be said."""
+        if self.tree is not None:
+            joined = int(self.tree.parent == neighbour.name)
+            self._change_view(neighbour, joined=joined, joined_by=0)
+            if joined:
+                self._send(neighbour, Member(joined))
+        if self.subscriptions.has(neighbour):
+            self._tell_whole(neighbour)
+
+    def _link_up(self, input: LinkUp) -> None:
+        neighbour = self.neighbours.get(input.neighbour)
+        if neighbour is None:
+            self._add_neighbour(input.neighbour, "peer")
+            return
+        neighbour.is_up = True
+        neighbour.lost_at = inf
+        neighbour.link.greet(self._now)
+        neighbour.link.wake(self._now)
+        self._touched[neighbour] = None
+
+    def _link_down(self, input: LinkDown) -> None:
+        neighbour = self.neighbours.get(input.neighbour)
+        if neighbour is None or not neighbour.is_up:
+            return
+        neighbour.is_up = False
+        if self.tree is not None:
+            self._lose(neighbour)
+            return
+        seconds, events = self._patience
+        neighbour.lost_at = self._now + seconds
+        neighbour.kept = 0
+        if seconds <= 0 or events <= 0:
+            self._forsake(neighbour)
+        elif seconds < inf:
+            self._at(neighbour.lost_at, lambda: self._grace_over(neighbour))
+
+    def _grace_over(self, neighbour: Neighbour) -> None:
+        if not neighbour.is_up and self._now >= neighbour.lost_at:
+            self._forsake(neighbour)
+
+    def _forsake(self, neighbour: Neighbour) -> None:
+        """Give a neighbour up until it comes back: what it wanted, and what was kept for it."""
+        neighbour.lost_at = inf
+        neighbour.link.reset(self._identity())
+        self._replace(SUBSCRIPTIONS, neighbour, {})
+        self._replace(ADVERTISEMENTS, neighbour, {})
+
+    # -- the tree ------------------------------------------------------------------------------
+
+    def _beat(self) -> None:
+        assert self.tree is not None
+        for name in self.tree.silent(self._now):
+            self._lose(self.neighbours[name])
+        self.tree.wake(self._now)
+        self._at(self.tree.due, self._beat)
+        self._follow_tree(tell=True)
+
+    def _offered(self, neighbour: Neighbour, offer: Offer) -> None:
+        if self.tree is not None:
+            self._follow_tree(tell=self.tree.hear(neighbour.name, offer, self._now))
+
+    def _lose(self, neighbour: Neighbour) -> None:
+        """A neighbour is dead for all we know: begin anew when it is heard again."""
+        assert self.tree is not None
+        neighbour.link.reset(self._identity())
+        neighbour.link.greet(self._now)
+        self._touched[neighbour] = None
+        self._change_view(neighbour, joined=0, joined_by=0)
+        self._follow_tree(tell=self.tree.lose(neighbour.name, self._now))
+
+    def _follow_tree(self, *, tell: bool) -> None:
+        """Join the parent, leave whoever was it before, and tell all neighbours."""
+        assert self.tree is not None
+        parent = self.tree.parent
+        for neighbour in self.neighbours.values():
+            if neighbour.has_joined and neighbour.name != parent:
+                self._rejoin(neighbour)
+        chosen = self.neighbours[parent] if parent is not None else None
+        if chosen is not None and not chosen.has_joined and chosen.link.peer:
+            self._rejoin(chosen)
+        if tell:
+            offer = self.tree.offer()
+            for neighbour in self.neighbours.values():
+                self._effects.append(Send(neighbour.name, offer))
+
+    def _rejoin(self, neighbour: Neighbour) -> None:
+        """Join a neighbour, or leave it if it was joined."""
+        number = neighbour.joined + 1
+        self._change_view(neighbour, joined=number, joined_by=neighbour.joined_by)
+        self._send(neighbour, Member(number))
+        self._tell_whole(neighbour)
+
+    def _member(self, neighbour: Neighbour, message: Member) -> None:
+        self._change_view(neighbour, joined=neighbour.joined, joined_by=message.number)
+        self._tell_whole(neighbour)
+
+    def _change_view(self, neighbour: Neighbour, *, joined: int, joined_by: int) -> None:
+        neighbour.joined, neighbour.joined_by = joined, joined_by
+        self._close_tables(neighbour)
+        if neighbour.is_in_tree:
+            self._open_tables(neighbour)
+
+    # -- tables --------------------------------------------------------------------------------
+
+    def _open_tables(self, neighbour: Neighbour) -> None:
+        """A parent tells its children only "everything", so what they want goes upwards only."""
+        downwards = neighbour.role == "child"
+        if self.advertisements is not None:
+            strategy = self.settings.advertisements or "simple"
+            self.advertisements.open(neighbour, "flooding" if downwards else strategy)
+        self.subscriptions.open(neighbour, "flooding" if downwards else self.settings.subscriptions)
+
+    def _close_tables(self, neighbour: Neighbour) -> None:
+        self._replace(SUBSCRIPTIONS, neighbour, {}, leaving=True)
+        self._replace(ADVERTISEMENTS, neighbour, {}, leaving=True)
+
+    def _tables(self, table: int) -> Tables[Port] | None:
+        return self.subscriptions if table == SUBSCRIPTIONS else self.advertisements
+
+    def _replace(
+        self, table: int, port: Port, whole: dict[Filter, int], *, leaving: bool = False
+    ) -> None:
+        tables = self._tables(table)
+        if tables is None:
+            return
+        change = tables.replace(port, whole)
+        if leaving:
+            tables.close(port)
+        self._changed(table, port, change)
+
+    def _change(
+        self, table: int, port: Port, added: dict[Filter, int], removed: dict[Filter, int]
+    ) -> None:
+        tables = self._tables(table)
+        if tables is not None:
+            self._changed(table, port, tables.change(port, added, removed))
+
+    def _changed(self, table: int, port: Port, change: Change) -> None:
+        """What a port wants or advertises has changed: tell each neighbour what follows."""
+        if not change:
+            return
+        if table == ADVERTISEMENTS and isinstance(port, Neighbour):
+            self.subscriptions.restrict(port, change)
+            self._tell(SUBSCRIPTIONS, port)
+        for neighbour in self.neighbours.values():
+            if neighbour is not port:
+                self._tell(table, neighbour)
+
+    def _tell(self, table: int, neighbour: Neighbour) -> None:
+        tables = self._tables(table)
+        if tables is not None and tables.has(neighbour):
+            change = tables.drain(neighbour)
+            if change and neighbour.link.peer:
+                update = Update(table, neighbour.view, change.added, change.removed)
+                self._send(neighbour, update)
+
+    def _tell_whole(self, neighbour: Neighbour) -> None:
+        for table in (ADVERTISEMENTS, SUBSCRIPTIONS):
+            tables = self._tables(table)
+            if tables is not None and tables.has(neighbour):
+                tables.drain(neighbour)
+                told = dict(tables.told(neighbour))
+                self._send(neighbour, Update(table, neighbour.view, told, {}, whole=True))
+
+    def _update(self, neighbour: Neighbour, message: Update) -> None:
+        if not neighbour.sees(message.view):
+            return
+        if message.whole:
+            self._replace(message.table, neighbour, message.added)
+        else:
+            self._change(message.table, neighbour, message.added, message.removed)
+
+    # -- stabilisation -------------------------------------------------------------------------
+
+    def _check_neighbours(self) -> None:
+        """Find out whether the neighbours hold what they should."""
+        if self.advertisements is not None:
+            self.advertisements.audit()
+        self.subscriptions.audit()
+        for neighbour in self.neighbours.values():
+            if neighbour.check_at <= self._now or neighbour.check_at is inf:
+                neighbour.check_at = self._now + self._check_period(neighbour)
+                neighbour.checks += 1
+                for table in (ADVERTISEMENTS, SUBSCRIPTIONS):
+                    tables = self._tables(table)
+                    if tables is not None and tables.has(neighbour):
+                        told = tables.told(neighbour)
+                        self._send(neighbour, stabilisation.check(table, neighbour.view, told))
+        self._at(self._now + self.settings.check, self._check_neighbours)
+
+    def _check_soon(self, neighbour: Neighbour) -> None:
+        neighbour.checks = 0
+        neighbour.check_at = min(neighbour.check_at, self._now + self.settings.check)
+
+    def _check_period(self, neighbour: Neighbour) -> float:
+        shortest = self.settings.check
+        return max(
+            shortest, min(shortest * 2.0 ** min(neighbour.checks, 64), self.settings.check_most)
+        )
+
+    def _check(self, neighbour: Neighbour, message: Check) -> None:
+        tables = self._tables(message.table)
+        if tables is not None and neighbour.sees(message.view):
+            answer = stabilisation.compare(
+                message, neighbour.view, tables.wanted.get(neighbour, {})
+            )
+            if answer is not None:
+                self._check_soon(neighbour)  # whatever befell it may have befallen us
+                self._send(neighbour, answer)
+
+    def _differ(self, neighbour: Neighbour, message: Differ) -> None:
+        tables = self._tables(message.table)
+        if tables is not None and neighbour.sees(message.view) and tables.has(neighbour):
+            self._check_soon(neighbour)
+            told = tables.told(neighbour)
+            self._send(neighbour, stabilisation.repair(message, neighbour.view, told))
+
+    def _repair(self, neighbour: Neighbour, message: Repair) -> None:
+        tables = self._tables(message.table)
+        if tables is not None and neighbour.sees(message.view):
+            held = tables.wanted.get(neighbour, {})
+            self._replace(message.table, neighbour, stabilisation.repaired(message, held))
+
+    # -- sessions ------------------------------------------------------------------------------
+
+    def _requested(self, input: Request) -> None:
+        body = input.body
+        session = self.sessions.get(input.session)
+        if isinstance(body, Attach):
+            self._attach(session or self._open_session(input.session), body)
+        elif session is None:
+            if not isinstance(body, Detach):
+                self._answer(input.session, Resend())
+        else:
+            self._renew_lease(session)
+            self._serve(session, body)
+
+    def _serve(self, session: Session, body: Any) -> None:
+        match body:
+            case Publish():
+                self._publish(session, body)
+            case Subscribe():
+                self._set(session, session.subscriptions, SUBSCRIPTIONS, body.id, body.filter)
+            case Unsubscribe():
+                self._set(session, session.subscriptions, SUBSCRIPTIONS, body.id, None)
+            case Advertise():
+                self._set(session, session.advertisements, ADVERTISEMENTS, body.id, body.filter)
+            case Unadvertise():
+                self._set(session, session.advertisements, ADVERTISEMENTS, body.id, None)
+            case Renew():
+                if body.digest != session.digest or not self._is_sound(session):
+                    self._answer(session.name, Resend())
+            case Detach():
+                self._close_session(session)
+
+    def _open_session(self, name: str) -> Session:
+        self._order += 1
+        self.sessions[name] = session = Session(name, self._order)
+        self._renew_lease(session)
+        if self.settings.lease < inf:
+            self._at(session.expires, lambda: self._lease_over(session))
+        return session
+
+    def _attach(self, session: Session, body: Attach) -> None:
+        session.is_connected = True
+        self._renew_lease(session)
+        for stream, tick in body.cursor.items():
+            self._heard[stream] = max(tick, self._last_tick(stream))
+        self._become(session, dict(body.subscriptions), dict(body.advertisements))
+        self._store(session)
+        self._answer(session.name, Accepted("attach"))
+
+    def _become(
+        self,
+        session: Session,
+        subscriptions: dict[str, Filter],
+        advertisements: dict[str, Filter],
+    ) -> None:
+        session.subscriptions, session.advertisements = subscriptions, advertisements
+        self._replace(ADVERTISEMENTS, session, count(advertisements))
+        self._replace(SUBSCRIPTIONS, session, count(subscriptions))
+
+    def _set(
+        self,
+        session: Session,
+        filters: dict[str, Filter],
+        table: int,
+        id: str,
+        filter_: Filter | None,
+    ) -> None:
+        before = filters.pop(id, None)
+        if filter_ is not None:
+            filters[id] = filter_
+        if before != filter_:
+            added = {} if filter_ is None else {filter_: 1}
+            removed = {} if before is None else {before: 1}
+            self._store(session)
+            self._change(table, session, added, removed)
+        self._answer(session.name, Accepted(id))
+
+    def _is_sound(self, session: Session) -> bool:
+        wanted = self.subscriptions.wanted.get(session, {})
+        if wanted != count(session.subscriptions):
+            return False
+        if self.advertisements is None:
+            return True
+        return self.advertisements.wanted.get(session, {}) == count(session.advertisements)
+
+    def _renew_lease(self, session: Session) -> None:
+        session.expires = self._now + self.settings.lease
+
+    def _lease_over(self, session: Session) -> None:
+        if self.sessions.get(session.name) is not session:
+            return
+        if self._now >= session.expires:
+            self._close_session(session)
+        else:
+            self._at(session.expires, lambda: self._lease_over(session))
+
+    def _close_session(self, session: Session) -> None:
+        del self.sessions[session.name]
+        self._effects.append(Store(f"session:{session.name}", None))
+        self._replace(SUBSCRIPTIONS, session, {}, leaving=True)
+        self._replace(ADVERTISEMENTS, session, {}, leaving=True)
+
+    def _store(self, session: Session) -> None:
+        content = (dict(session.subscriptions), dict(session.advertisements))
+        self._effects.append(Store(f"session:{session.name}", content))
+        self._effects.append(Sync())
+
+    def _answer(self, session: str, answer: Answer) -> None:
+        self._effects.append(Reply(session, answer))
+
+    # -- events --------------------------------------------------------------------------------
+
+    def _publish(self, session: Session, body: Publish) -> None:
+        flood = False
+        if self.advertisements is not None:
+            ads = session.advertisements.values()
+            flood = not any(ad.matches(body.notification) for ad in ads)
+            if flood and self.settings.enforce:
+                reason = "no advertisement of yours matches this; advertise it first"
+                self._answer(session.name, Refused(str(body.tick), reason))
+                return
+        self._route(Event(session.name, body.tick, body.notification, flood), session)
+
+    def _event(self, neighbour: Neighbour, event: Event) -> None:
+        self._route(event, neighbour)
+
+    def _last_tick(self, stream: str) -> int:
+        tick = self._heard.get(stream)
+        return self._heard_before.get(stream, 0) if tick is None else tick
+
+    def _route(self, event: Event, source: Port) -> None:
+        """Deliver an event and pass it on, unless it or a later one of its stream was here."""
+        if event.tick <= self._last_tick(event.stream):
+            return
+        self._heard[event.stream] = event.tick
+        wanted_by = self.subscriptions.match(event.notification)
+        if event.flood:
+            wanted_by.update(n for n in self.neighbours.values() if self.subscriptions.has(n))
+        for port in sorted(wanted_by, key=_BY_ORDER):
+            if isinstance(port, Session):
+                if port.is_connected:
+                    self._effects.append(Deliver(port.name, event))
+            elif port is not source:
+                self._send(port, event)
+                if not port.is_up:
+                    self._keep(port)
+
+    def _keep(self, neighbour: Neighbour) -> None:
+        """An event waits for a neighbour that can't be reached; too many, and it is given up."""
+        neighbour.kept += 1
+        if neighbour.kept >= self._patience[1]:
+            self._forsake(neighbour)

@@ -1,0 +1,75 @@
+"""Settings: how a node routes, and how patient it is. All nodes of a network share them."""
+
+from __future__ import annotations
+
+from math import inf
+
+import msgspec
+
+from tidings.events import TidingsError
+from tidings.routing import reduction
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Times are in seconds.
+
+    Without advertisements a publisher may publish anything, and its events go wherever somebody
+    has subscribed (Siena's subscription-based semantics). With them, subscriptions travel only
+    towards publishers that may publish something they match; an event that its publisher has not
+    advertised is refused (advertisement-based semantics), or, unless `enforce`, goes to all.
+    """
+
+    subscriptions: str = "covering"
+    advertisements: str | None = None
+    enforce: bool = True
+
+    tree: bool = False
+    """The links form a graph, and the nodes are to agree on a tree; else they are a tree."""
+    beat: float = 1.0
+    """The root of the tree says so often that it is there."""
+    silence: float = 4.5
+    """A neighbour or a root that is silent for so long is taken for dead."""
+
+    pause: float = 0.5
+    """What is not acknowledged for so long is sent again."""
+    delay: float = 0.05
+    """An acknowledgement waits so long for something to travel with."""
+
+    check: float = inf
+    """Digests are compared so often; while they agree, the period doubles up to `check_most`."""
+    check_most: float = 0.0
+    lease: float = inf
+    """A session that is not renewed for so long is closed."""
+    grace: str = "static:10"
+    """What to do for a neighbour that can't be reached: `static:T` keeps its table for T seconds,
+    `adaptive:N` until N events were kept for it, `strawman` drops it at once."""
+    memory: float = 600.0
+    """The last tick of a stream is remembered for at least so long."""
+
+    def __post_init__(self) -> None:
+        reduction(self.subscriptions)
+        if self.advertisements is not None:
+            reduction(self.advertisements)
+        self.patience()
+        for name in ("beat", "pause", "check", "lease", "memory"):
+            if not getattr(self, name) > 0:
+                raise TidingsError(f"{name} is a time above 0, not {getattr(self, name)}")
+        if self.silence <= 2 * self.beat:
+            raise TidingsError("silence must be more than two beats, or no tree would last")
+
+    def patience(self) -> tuple[float, float]:
+        """How long, and for how many events, the table of a lost neighbour is kept."""
+        kind, _, amount = self.grace.partition(":")
+        try:
+            match kind:
+                case "strawman" if not amount:
+                    return 0.0, 0.0
+                case "static":
+                    return float(amount), inf
+                case "adaptive":
+                    return inf, float(amount)
+        except ValueError:
+            pass
+        raise TidingsError(
+            f"grace is 'strawman', 'static:SECONDS' or 'adaptive:EVENTS', not {self.grace!r}"
+        )
