@@ -1,0 +1,253 @@
+"""Properties: what must hold at every step of every run, whatever breaks.
+
+- Nobody is notified twice of an event (P1), of one that was not published (P2), that it does not
+  want at that moment (P3), or that its publisher had not advertised where that is enforced (P5).
+- The events of one publisher arrive in the order in which they were published.
+- A broker's table for a client is exactly what the client wants.
+- What a broker has told a neighbour is the reduction of what everybody else wants, computed
+  afresh from its tables by the plain functions; what the neighbour holds, once it has read what
+  is on the link, is that; and what it holds meanwhile is what it was to hold at some moment,
+  nothing in between.
+
+What must hold when nothing is under way (P4, perfection) needs probes: see `probes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
+
+from tidings.events import Filter, Notification, TidingsError
+from tidings.node import Event, Node
+from tidings.node.messages import ADVERTISEMENTS, SUBSCRIPTIONS, Member, Update, View
+from tidings.node.ports import Neighbour, Port, count
+from tidings.routing import reduce
+from tidings.routing.tables import Tables
+from tidings.simulation.clients import Client
+
+if TYPE_CHECKING:
+    from tidings.simulation.simulation import Simulation
+
+Table = dict[Filter, int]
+
+
+class Violation(TidingsError):  # noqa: N818 - it is the run that is wrong, not a call
+    """Something that must never happen has happened."""
+
+
+class Told(NamedTuple):
+    """What a node wants a neighbour to hold at the end of a step."""
+
+    session: tuple[int, int]
+    view: View
+    sent: int
+    tables: tuple[Table, Table]
+    is_single: bool
+    """Whether the step made one change only, so that nothing lies between it and the last."""
+
+
+class Properties:
+    """Watches a simulation, and raises `Violation` at the first step that breaks a promise."""
+
+    def __init__(self) -> None:
+        self.simulation: Simulation
+        self.is_damaged = False
+        """Tables have been corrupted: until they are repaired, they need not be right."""
+        self._published: dict[tuple[str, int], tuple[Notification, bool]] = {}
+        self._notified: set[tuple[str, str, int]] = set()
+        self._last: dict[tuple[str, str], int] = {}
+        self._told: dict[tuple[str, str], list[Told]] = {}
+        self._state: dict[str, tuple[int, list[View]]] = {}
+
+    def watch(self, simulation: Simulation) -> None:
+        """Check this simulation from now on."""
+        self.simulation = simulation
+        simulation.watchers.append(self)
+
+    # -- what clients see ----------------------------------------------------------------------
+
+    def published(self, client: Client, event: Event) -> None:
+        """A client hands an event to its broker."""
+        advertised = any(ad.matches(event.notification) for ad in client.advertisements.values())
+        self._published[event.stream, event.tick] = (event.notification, advertised)
+
+    def notified(self, client: Client, event: Event) -> None:
+        """A client is about to be notified."""
+        what = f"{client.name} is notified of {event.stream}/{event.tick}"
+        published = self._published.get((event.stream, event.tick))
+        if published is None or published[0] != event.notification:
+            self._fail(f"{what}, which was not published")
+        settings = self.simulation.settings
+        if settings.advertisements is not None and settings.enforce and not published[1]:
+            self._fail(f"{what}, which was not advertised")
+        if not self.is_damaged:
+            wanted = any(f.matches(event.notification) for f in client.subscriptions.values())
+            if not wanted:
+                self._fail(f"{what}, which it does not want")
+        if (client.name, event.stream, event.tick) in self._notified:
+            self._fail(f"{what} twice")
+        self._notified.add((client.name, event.stream, event.tick))
+        if event.tick <= self._last.get((client.name, event.stream), 0):
+            self._fail(f"{what} after a later one")
+        self._last[client.name, event.stream] = event.tick
+
+    # -- what brokers hold ---------------------------------------------------------------------
+
+    def stepped(self, name: str) -> None:
+        """A node has dealt with an input."""
+        node = self.simulation.nodes.get(name)
+        if node is None:
+            return
+        read = sum(n.link.received for n in node.neighbours.values())
+        views = [n.view for n in node.neighbours.values()]
+        before, views_before = self._state.get(name, (0, views))
+        is_single = read - before in (0, 1) and views == views_before
+        self._state[name] = (read, views)
+        for neighbour in node.neighbours.values():
+            self._note(node, neighbour, is_single)
+        if self.is_damaged:
+            return
+        self._check_sessions(node)
+        for neighbour in node.neighbours.values():
+            self._check_told(node, neighbour)
+            other = self.simulation.nodes.get(neighbour.name)
+            if other is not None:
+                self._check_link(node, other)
+                self._check_moment(other, node)
+
+    def _check_sessions(self, node: Node) -> None:
+        for session in node.sessions.values():
+            client = self.simulation.clients.get(session.name)
+            if client is None or not client.is_alive or not session.is_connected:
+                continue
+            if node.subscriptions.wanted.get(session, {}) != count(client.subscriptions):
+                self._fail(f"{node.name} does not hold exactly what {client.name} wants")
+
+    def _check_told(self, node: Node, neighbour: Neighbour) -> None:
+        """The reductions agree with the plain functions."""
+        ads = node.advertisements
+        for tables, strategy in (
+            (node.subscriptions, node.settings.subscriptions),
+            (ads, node.settings.advertisements),
+        ):
+            if tables is None or strategy is None or not tables.has(neighbour):
+                continue
+            if tables.repairs:
+                self._fail(f"{node.name} had to repair tables that nobody has damaged")
+            right = plain_told(tables, neighbour, strategy)
+            if dict(tables.told(neighbour)) != right:
+                self._fail(
+                    f"{node.name} wants {neighbour.name} to hold {_text(tables.told(neighbour))}, "
+                    f"but what the others want reduces to {_text(right)}"
+                )
+
+    def _note(self, node: Node, neighbour: Neighbour, is_single: bool) -> None:
+        """Remember what the neighbour is to hold after so many messages."""
+        link = neighbour.link
+        told = Told(
+            (link.identity, link.peer),
+            neighbour.view,
+            link.sent,
+            _told_tables(node, neighbour),
+            is_single,
+        )
+        past = self._told.setdefault((node.name, neighbour.name), [])
+        if past and past[-1].session != told.session:
+            past.clear()
+        if not past or past[-1][:-1] != told[:-1]:
+            past.append(told)
+
+    def _check_link(self, node: Node, other: Node) -> None:
+        """What the neighbour holds and what is on its way to it is what it is to hold."""
+        here, there = node.neighbours[other.name], other.neighbours[node.name]
+        if not _in_session(here, there):
+            return
+        held: list[Table] = [_held(other, there, table) for table in (0, 1)]
+        joined_by = there.joined_by
+        for number, body in here.link.queue:
+            if number <= there.link.received:
+                continue
+            if isinstance(body, Member):
+                joined_by, held = body.number, [{}, {}]
+            elif isinstance(body, Update) and body.view == (joined_by, there.joined):
+                held[body.table] = _updated(held[body.table], body)
+        if here.view != (joined_by, there.joined):
+            return  # the neighbour has news for this node, after which both begin anew
+        if tuple(held) != _told_tables(node, here):
+            wanted = [_text(t) for t in _told_tables(node, here)]
+            self._fail(
+                f"{other.name} will hold {[_text(t) for t in held]} for {node.name}, "
+                f"and is to hold {wanted}"
+            )
+
+    def _check_moment(self, node: Node, other: Node) -> None:
+        """What the neighbour holds now is what it was to hold after some step of this node."""
+        here, there = node.neighbours[other.name], other.neighbours[node.name]
+        past = self._told.get((node.name, other.name))
+        if not past or not _in_session(here, there):
+            return
+        before = [t for t in past if t.sent <= there.link.received]
+        if not before:
+            return  # it has not read the whole table yet, and holds that of the last session
+        del past[: len(before) - 1]
+        now = past[:2] if there.link.received > past[0].sent else past[:1]
+        if {t.view for t in now} != {(there.joined_by, there.joined)}:
+            return
+        if len(now) > 1 and not now[1].is_single:
+            return
+        for table in (SUBSCRIPTIONS, ADVERTISEMENTS):
+            if _held(other, there, table) not in [t.tables[table] for t in now]:
+                self._fail(
+                    f"{other.name} holds {_text(_held(other, there, table))} for {node.name}, "
+                    "which it was to hold at no time"
+                )
+
+    def _fail(self, what: str) -> NoReturn:
+        raise Violation(f"at {self.simulation.now:.3f} s: {what}")
+
+
+def plain_told(tables: Tables[Port], neighbour: Neighbour, strategy: str) -> Table:
+    """What a neighbour is to be told, by the plain functions alone."""
+    if neighbour.role == "child":
+        strategy = "flooding"
+    others: Table = {}
+    for port, table in tables.wanted.items():
+        if port is not neighbour:
+            for filter_, number in table.items():
+                others[filter_] = others.get(filter_, 0) + number
+    reduced = reduce(strategy, others)
+    if tables.limits is None:
+        return reduced
+    ads = tables.limits.wanted.get(neighbour, {})
+    return {f: n for f, n in reduced.items() if any(f.overlaps(ad) for ad in ads)}
+
+
+def _in_session(here: Neighbour, there: Neighbour) -> bool:
+    mine, theirs = here.link, there.link
+    return mine.peer == theirs.identity and theirs.peer == mine.identity
+
+
+def _told_tables(node: Node, neighbour: Neighbour) -> tuple[Table, Table]:
+    return tuple(  # type: ignore[return-value]
+        {} if tables is None or not tables.has(neighbour) else dict(tables.told(neighbour))
+        for tables in (node.subscriptions, node.advertisements)
+    )
+
+
+def _held(node: Node, neighbour: Neighbour, table: int) -> Table:
+    tables = node.subscriptions if table == SUBSCRIPTIONS else node.advertisements
+    return {} if tables is None else dict(tables.wanted.get(neighbour, {}))
+
+
+def _updated(held: Table, update: Update) -> Table:
+    if update.whole:
+        return dict(update.added)
+    for filter_, number in update.removed.items():
+        held[filter_] = held.get(filter_, 0) - number
+    for filter_, number in update.added.items():
+        held[filter_] = held.get(filter_, 0) + number
+    return {f: n for f, n in held.items() if n > 0}
+
+
+def _text(table: Mapping[Filter, int]) -> str:
+    return "{" + ", ".join(f"{f} ×{n}" if n > 1 else str(f) for f, n in table.items()) + "}"

@@ -1,0 +1,378 @@
+"""The simulation: nodes, links and clients in virtual time, all from one seed.
+
+Everything that happens is an entry in one queue, ordered by time and then by when it was entered;
+all chance comes from one generator. So a seed gives the same run, bit for bit. Clients talk to
+their broker without delay; brokers to each other over links that can be slow, lossy, doubling,
+overtaking or cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from heapq import heappop, heappush
+from math import inf
+from random import Random
+from typing import Any, Protocol
+
+from tidings.events import TidingsError
+from tidings.node import (
+    Deliver,
+    Effect,
+    Event,
+    Input,
+    LinkDown,
+    LinkUp,
+    Node,
+    Received,
+    Reply,
+    Request,
+    Send,
+    Settings,
+    Store,
+    Sync,
+    Wake,
+    Woken,
+)
+from tidings.node.requests import Publish, RequestBody
+from tidings.overlay import Frame, Offer
+from tidings.simulation.clients import Client
+from tidings.simulation.store import MemoryStore
+from tidings.simulation.topology import Topology
+from tidings.simulation.traffic import Traffic
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """How links behave. Chances are between 0 and 1."""
+
+    loss: float = 0.0
+    duplication: float = 0.0
+    jitter: float = 0.0
+    """Up to so many seconds are added to a packet's latency, so that one may overtake another."""
+    bandwidth: float = inf
+    """Packets per second on a link of cost 1; a link of cost c carries a c-th of it."""
+
+
+@dataclass
+class Channel:
+    """One direction of a link."""
+
+    source: str
+    target: str
+    latency: float
+    cost: float
+    conditions: Conditions
+    is_up: bool = True
+    is_silent: bool = False
+    """Cut without anybody being told."""
+    busy_until: float = 0.0
+
+
+class Watcher(Protocol):
+    """Somebody who is told of everything that matters, to check or to count it."""
+
+    def published(self, client: Client, event: Event) -> None: ...
+    def notified(self, client: Client, event: Event) -> None: ...
+    def stepped(self, node: str) -> None: ...
+
+
+class Simulation:
+    """A network in virtual time.
+
+    >>> from tidings.simulation.topology import line
+    >>> sim = Simulation(line(3), Settings())
+    >>> reader, writer = sim.client("reader", at="b0"), sim.client("writer", at="b2")
+    >>> _ = reader.subscribe("price < 10")
+    >>> sim.settle()
+    >>> _ = writer.publish({"price": 5})
+    >>> sim.settle()
+    >>> [event.notification["price"] for event in reader.heard], sim.traffic.events
+    ([5], 2)
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        settings: Settings | None = None,
+        *,
+        seed: int = 0,
+        conditions: Conditions | None = None,
+        watchers: Iterable[Watcher] = (),
+    ) -> None:
+        self.topology = topology
+        self.settings = settings or Settings()
+        self.random = Random(seed)
+        self.now = 0.0
+        self.steps = 0
+        self.traffic = Traffic()
+        self.nodes: dict[str, Node] = {}
+        """Those that are up."""
+        self.clients: dict[str, Client] = {}
+        self.stores = {name: MemoryStore() for name in topology.nodes}
+        self.watchers = list(watchers)
+        self._queue: list[tuple[float, int, Callable[..., None], Any, Any]] = []
+        self._entered = 0
+        self._under_way = 0
+        self._wakes: dict[str, float] = {}
+        self._doomed: dict[str, int] = {}
+        self.channels = self._channels(conditions or Conditions())
+        for name in topology.nodes:
+            self._start(name)
+
+    def _channels(self, conditions: Conditions) -> dict[tuple[str, str], Channel]:
+        found = {}
+        for link in self.topology.links:
+            for a, b in ((link.a, link.b), (link.b, link.a)):
+                found[a, b] = Channel(a, b, link.latency, link.cost, conditions)
+        return found
+
+    # -- time ----------------------------------------------------------------------------------
+
+    def at(self, when: float, what: Callable[..., None], a: Any = None, b: Any = None) -> None:
+        """Have something happen later."""
+        self._entered += 1
+        heappush(self._queue, (when, self._entered, what, a, b))
+
+    def step(self) -> bool:
+        """Let the next thing happen; False if there is none."""
+        if not self._queue:
+            return False
+        self.now, _, what, a, b = heappop(self._queue)
+        self.steps += 1
+        what(a, b)
+        return True
+
+    def run(self, until: float) -> None:
+        """Let everything happen that happens up to this time."""
+        queue = self._queue
+        while queue and queue[0][0] <= until:
+            self.step()
+        self.now = max(self.now, until)
+
+    def settle(self, within: float = 3600.0) -> None:
+        """Run until every link is open and everything said has been heard and acknowledged."""
+        end = self.now + within
+        while not self.is_settled:
+            if not self.step() or self.now > end:
+                raise TidingsError(f"the network has not settled within {within:g} seconds")
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing is under way on links that work."""
+        if self._under_way:
+            return False
+        for (a, b), channel in self.channels.items():
+            node = self.nodes.get(a)
+            if node is not None and b in self.nodes and channel.is_up and not channel.is_silent:
+                link = node.neighbours[b].link
+                if link.queue or not link.peer:
+                    return False
+        return True
+
+    # -- nodes ---------------------------------------------------------------------------------
+
+    def _start(self, name: str) -> None:
+        node = Node(
+            name,
+            self.settings,
+            neighbours={n: _role(self.topology, name, n) for n in self.topology.neighbours(name)},
+            stored=self.stores[name].content,
+        )
+        self.nodes[name] = node
+        self._perform(name, node.start(self.now))
+        for neighbour in self.topology.neighbours(name):
+            if not self.channels[name, neighbour].is_up:
+                self._handle(name, LinkDown(neighbour))
+
+    def _handle(self, name: str, input: Input) -> None:
+        node = self.nodes.get(name)
+        if node is None:
+            return
+        effects = node.handle(input, self.now)
+        if name in self._doomed:
+            self._perform(name, effects[: self._doomed.pop(name)])
+            self.crash(name)
+        else:
+            self._perform(name, effects)
+        for watcher in self.watchers:
+            watcher.stepped(name)
+
+    def _perform(self, name: str, effects: list[Effect]) -> None:
+        for effect in effects:
+            if effect.__class__ is Send:
+                self._transmit(self.channels[name, effect.neighbour], effect.packet)
+            elif effect.__class__ is Deliver:
+                self._notify(effect.session, effect.event)
+            elif effect.__class__ is Wake:
+                self._wakes[name] = effect.at
+                self.at(effect.at, self._wake, name, effect.at)
+            elif effect.__class__ is Store:
+                self.stores[name].write(effect.key, effect.value)
+            elif effect.__class__ is Sync:
+                self.stores[name].sync()
+            elif effect.__class__ is Reply and effect.session in self.clients:
+                self.at(self.now, self._answer, effect.session, effect.answer)
+
+    def _wake(self, name: str, at: float) -> None:
+        if self._wakes.get(name) == at and name in self.nodes:
+            self._handle(name, Woken())
+
+    def crash(self, name: str) -> None:
+        """A node is gone, with all it had not synced."""
+        if self.nodes.pop(name, None) is not None:
+            self.stores[name].crash(self.random)
+            self._wakes.pop(name, None)
+            self._doomed.pop(name, None)
+
+    def crash_within(self, name: str, effects: int) -> None:
+        """A node crashes while it carries out the effects of its next input."""
+        if name in self.nodes:
+            self._doomed[name] = effects
+
+    def spare(self) -> None:
+        """No node crashes that was about to."""
+        self._doomed.clear()
+
+    def restart(self, name: str) -> None:
+        """A node comes back with what its store kept; its clients attach again."""
+        if name in self.nodes:
+            return
+        self._start(name)
+        for client in self.clients.values():
+            if client.at == name and client.is_alive:
+                client.attach()
+
+    # -- links ---------------------------------------------------------------------------------
+
+    def _transmit(self, channel: Channel, packet: Frame | Offer) -> None:
+        conditions = channel.conditions
+        if not channel.is_up or channel.is_silent:
+            self.traffic.lost += 1
+            return
+        if conditions.loss and self.random.random() < conditions.loss:
+            self.traffic.lost += 1
+            return
+        self._enter(channel, packet)
+        if conditions.duplication and self.random.random() < conditions.duplication:
+            self._enter(channel, packet)
+
+    def _enter(self, channel: Channel, packet: Frame | Offer) -> None:
+        conditions = channel.conditions
+        arrival = self.now + channel.latency
+        if conditions.bandwidth < inf:
+            sent = max(self.now, channel.busy_until) + channel.cost / conditions.bandwidth
+            channel.busy_until = sent
+            arrival = sent + channel.latency
+        if conditions.jitter:
+            arrival += self.random.random() * conditions.jitter
+        if packet.__class__ is Frame and packet.number:
+            self._under_way += 1
+        self.at(arrival, self._arrive, channel, packet)
+
+    def _arrive(self, channel: Channel, packet: Frame | Offer) -> None:
+        if packet.__class__ is Frame and packet.number:
+            self._under_way -= 1
+        if not channel.is_up or channel.is_silent or channel.target not in self.nodes:
+            self.traffic.lost += 1
+            return
+        self.traffic.count(channel.source, channel.target, packet, channel.cost)
+        self._handle(channel.target, Received(channel.source, packet))
+
+    def fail_link(self, a: str, b: str, *, silently: bool = False) -> None:
+        """Cut a link, with what is on it; both ends notice at once, unless it fails silently."""
+        for one, other in ((a, b), (b, a)):
+            channel = self.channels[one, other]
+            if silently:
+                channel.is_silent = True
+            elif channel.is_up:
+                channel.is_up = False
+                self._handle(one, LinkDown(other))
+
+    def restore_link(self, a: str, b: str) -> None:
+        """Mend a link."""
+        for one, other in ((a, b), (b, a)):
+            channel = self.channels[one, other]
+            channel.is_silent = False
+            if not channel.is_up:
+                channel.is_up = True
+                self._handle(one, LinkUp(other))
+
+    def set_conditions(self, conditions: Conditions) -> None:
+        """From now on all links behave like this."""
+        for channel in self.channels.values():
+            channel.conditions = conditions
+
+    def change_conditions(self, **changes: float) -> None:
+        """From now on all links differ from what they were in these respects."""
+        for channel in self.channels.values():
+            channel.conditions = replace(channel.conditions, **changes)
+
+    # -- clients -------------------------------------------------------------------------------
+
+    def client(self, name: str, *, at: str) -> Client:
+        """A new client of a broker."""
+        if name in self.clients:
+            raise TidingsError(f"there is a client {name!r} already")
+        if at not in self.stores:
+            raise TidingsError(f"there is no node {at!r}")
+        client = Client(name, at, self._ask)
+        self.clients[name] = client
+        client.attach()
+        if self.settings.lease < inf:
+            self.at(self.now + self.settings.lease / 3, self._renew, client)
+        return client
+
+    def _ask(self, client: Client, body: RequestBody) -> bool:
+        if not client.is_alive or client.at not in self.nodes:
+            return False
+        if isinstance(body, Publish):
+            for watcher in self.watchers:
+                watcher.published(client, Event(client.name, body.tick, body.notification))
+        self._handle(client.at, Request(client.name, body))
+        return True
+
+    def _renew(self, client: Client, _: Any) -> None:
+        if client.is_alive:
+            client.renew()
+            self.at(self.now + self.settings.lease / 3, self._renew, client)
+
+    def _answer(self, name: str, answer: Any) -> None:
+        client = self.clients[name]
+        if client.is_alive:
+            client.answered(answer)
+
+    def _notify(self, name: str, event: Event) -> None:
+        client = self.clients.get(name)
+        if client is not None and client.is_alive:
+            for watcher in self.watchers:
+                watcher.notified(client, event)
+            client.notify(event)
+
+    # -- looking -------------------------------------------------------------------------------
+
+    def table_sizes(self) -> dict[str, int]:
+        """For each node, how many subscriptions of neighbours it holds."""
+        return {
+            name: sum(
+                sum(node.subscriptions.wanted.get(n, {}).values()) for n in node.neighbours.values()
+            )
+            for name, node in self.nodes.items()
+        }
+
+    def tree(self) -> set[tuple[str, str]]:
+        """The links that belong to the tree, by their ends in order."""
+        return {
+            (min(name, n.name), max(name, n.name))
+            for name, node in self.nodes.items()
+            for n in node.neighbours.values()
+            if node.subscriptions.has(n)
+        }
+
+
+def _role(topology: Topology, node: str, neighbour: str) -> str:
+    """What a neighbour is to a node."""
+    parents = topology.parents or {}
+    if parents.get(node) == neighbour:
+        return "parent"
+    return "child" if parents.get(neighbour) == node else "peer"
