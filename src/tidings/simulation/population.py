@@ -26,9 +26,12 @@ def written_out(scenario: Scenario) -> Scenario:
     >>> network = {"kind": "line", "nodes": 2}
     >>> small = Workload(subscriptions=1, events=0.2)
     >>> for step in written_out(Scenario(network=network, workload=small, duration=6.0)).steps:
-    ...     print(
-    ...         f"{step.at:.2f} {step.do} {step.client} {step.filter}{step.event.get('symbol', '')}"
-    ...     )
+    ...     print(f"{step.at:.2f}", step.client, step.do, step.filter or step.node or "…")
+    0.00 b0-1 join b0
+    0.00 b1-1 join b1
+    0.07 b1-1 subscribe symbol = 'NJH'
+    0.09 b0-1 subscribe symbol = 'KUE'
+    2.90 b0-1 publish …
     """
     if scenario.workload is None and scenario.faults is None:
         return scenario

@@ -1,0 +1,113 @@
+"""Brokers agree on a tree: whatever they believed before, and without a loop on the way."""
+
+from __future__ import annotations
+
+from random import Random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidings.overlay import Offer, Tree
+from tidings.simulation.topology import Topology, random_graph
+
+PERIOD, EXPIRY, LATENCY = 1.0, 4.5, 0.05
+
+
+class Forest:
+    """Trees in virtual time, with offers that take a while and may be lost."""
+
+    def __init__(self, topology: Topology, seed: int) -> None:
+        self.random = Random(seed)
+        self.topology = topology
+        self.now = 0.0
+        self.loss = 0.0
+        self.is_honest = True
+        self.trees = {name: self._tree(name, 1) for name in topology.nodes}
+        self.cut: set[frozenset[str]] = set()
+        self.under_way: list[tuple[float, str, str, Offer]] = []
+
+    def _tree(self, name: str, incarnation: int) -> Tree:
+        return Tree(name, incarnation=incarnation, period=PERIOD, expiry=EXPIRY)
+
+    def run(self, until: float) -> None:
+        while self.now < until:
+            self.now += LATENCY
+            for name, tree in list(self.trees.items()):
+                for silent in tree.silent(self.now):
+                    if tree.lose(silent, self.now):
+                        self._tell(name)
+                if self.now >= tree.due:
+                    tree.wake(self.now)
+                    self._tell(name)
+            arrived = [each for each in self.under_way if each[0] <= self.now]
+            self.under_way = [each for each in self.under_way if each[0] > self.now]
+            for _, source, target, offer in arrived:
+                tree = self.trees.get(target)
+                if tree is not None and tree.hear(source, offer, self.now):
+                    self._tell(target)
+            if self.is_honest:
+                self.check_no_loop()
+
+    def _tell(self, name: str) -> None:
+        for neighbour in self.topology.neighbours(name):
+            is_cut = frozenset((name, neighbour)) in self.cut
+            if not is_cut and self.random.random() >= self.loss:
+                delay = self.random.random() * LATENCY
+                offer = self.trees[name].offer()
+                self.under_way.append((self.now + delay, name, neighbour, offer))
+
+    def check_no_loop(self) -> None:
+        for name in self.trees:
+            seen: list[str] = []
+            at: str | None = name
+            while at is not None and at in self.trees:
+                assert at not in seen, f"a loop: {[*seen, at]}"
+                seen.append(at)
+                at = self.trees[at].parent
+
+    def check_agreed(self) -> None:
+        hops = self.topology.hops_from(min(self.trees))
+        for name, tree in self.trees.items():
+            assert tree.root == min(self.trees)
+            assert tree.distance == hops[name]
+            if tree.parent is not None:
+                assert hops[tree.parent] == hops[name] - 1
+
+
+@given(st.integers(2, 9), st.integers(0, 6), st.integers(0, 10**6))
+def test_a_tree_without_loops_after_any_faults(nodes: int, extra: int, seed: int) -> None:
+    room = (nodes - 1) * (nodes - 2) // 2
+    topology = random_graph(nodes, seed=seed, extra=min(extra, room))
+    forest = Forest(topology, seed)
+    random = forest.random
+    for number in range(4):
+        forest.loss = random.choice((0.0, 0.3))
+        link = random.choice(topology.links)
+        forest.cut ^= {frozenset((link.a, link.b))}
+        name = random.choice(topology.nodes)
+        if name in forest.trees:
+            del forest.trees[name]
+        else:
+            forest.trees[name] = forest._tree(name, number + 2)
+        forest.run(forest.now + random.uniform(0.0, 3.0))
+    forest.loss = 0.0
+    forest.cut.clear()
+    for name in topology.nodes:
+        if name not in forest.trees:
+            forest.trees[name] = forest._tree(name, 9)
+    bound = Tree.bound(
+        period=PERIOD, expiry=EXPIRY, latency=2 * LATENCY, diameter=topology.diameter
+    )
+    forest.run(forest.now + bound)
+    forest.check_agreed()
+
+
+def test_a_root_that_never_was_is_forgotten() -> None:
+    topology = random_graph(5, seed=1, extra=3)
+    forest = Forest(topology, 1)
+    forest.is_honest = False
+    for name, tree in forest.trees.items():
+        neighbour = topology.neighbours(name)[0]
+        tree.hear(neighbour, Offer("a ghost", 1 << 60, 0, None), 0.0)
+    forest.run(Tree.bound(period=PERIOD, expiry=EXPIRY, latency=LATENCY, diameter=4))
+    forest.check_agreed()
