@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
+_GREETING: Final = -1
 _BURST: Final = 32
 """So many frames are sent again at a time, and so many are received before an acknowledgement."""
 _PATIENCE: Final = 16
@@ -29,7 +30,7 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
     receiver: int
     """The identities of both ends; 0 is for "I don't know you yet"."""
     number: int
-    """Of the body, from 1; 0 if there is none."""
+    """Of the body, from 1; 0 if there is none, and -1 if an answer is asked for."""
     received: int
     """The sender of the frame has received all numbers up to this one."""
     body: Any = None
@@ -52,6 +53,7 @@ class Link:
         "_acknowledge_at",
         "_ahead",
         "_delay",
+        "_is_known",
         "_out",
         "_pause",
         "_repeat_at",
@@ -82,13 +84,15 @@ class Link:
         self._repeat_at = self._acknowledge_at = inf
         self._tries = 0
         self._silent = 0
+        self._is_known = False
+        """Whether the other end has called this one by its identity."""
 
     # -- talking -------------------------------------------------------------------------------
 
     def greet(self, now: float) -> None:
         """Say that this end is there, and go on saying so until the other end answers."""
-        self._push(0, None)
-        if not self.peer:
+        self._push(_GREETING, None)
+        if not self._is_known:
             self._repeat_at = now + self._pause
         elif self.queue:
             self._tries = 0
@@ -114,8 +118,7 @@ class Link:
         self.identity = identity
         self.peer = 0
         self._begin()
-        self.opened = False
-        self._repeat_at = inf
+        self._is_known = self.opened = False
 
     def _push(self, number: int, body: Any) -> None:
         self._out.append(Frame(self.identity, self.peer, number, self.received, body))
@@ -139,12 +142,16 @@ class Link:
         if frame.sender > self.peer:
             self.peer = frame.sender
             self._begin()
-        if frame.receiver != self.identity:  # meant for nobody or for who we were: say who we are
-            self._push(0, None)
+        self._is_known = frame.receiver == self.identity
+        if not self._is_known:  # meant for nobody or for who we were: say who we are
+            self._push(_GREETING, None)
+            self._repeat_at = min(self._repeat_at, now + self._pause)
             return []
         if self.queue and self.queue[0][0] <= frame.received:
             self._forget(frame.received, now)
-        return self._in_order(frame, now) if frame.number else []
+        if frame.number == _GREETING:
+            self._push(0, None)
+        return self._in_order(frame, now) if frame.number > 0 else []
 
     def _forget(self, received: int, now: float) -> None:
         queue = self.queue
@@ -180,7 +187,7 @@ class Link:
     def wake(self, now: float) -> None:
         """Repeat or acknowledge what is due."""
         if now >= self._repeat_at:
-            if self.peer and not self.queue:
+            if self._is_known and not self.queue:
                 self._repeat_at = inf
             else:
                 self._repeat(now)
@@ -191,6 +198,6 @@ class Link:
         for number, body in list(self.queue)[:_BURST]:
             self._push(number, body)
         if not self.queue:
-            self._push(0, None)
-        self._tries += 1
-        self._repeat_at = now + self._pause * min(2 ** (self._tries - 1), _PATIENCE)
+            self._push(_GREETING, None)
+        self._repeat_at = now + self._pause * min(2**self._tries, _PATIENCE)
+        self._tries = min(self._tries + 1, _PATIENCE)

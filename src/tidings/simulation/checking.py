@@ -41,6 +41,8 @@ class Verdict:
 
     was_thorough: bool
     """Whether tables were checked at every step."""
+    damaged_at: float | None
+    """Since when they had been damaged, if they had, and could not be right."""
     bound: float
     """The network was given so many seconds after the end of all faults."""
     converged_after: float
@@ -78,7 +80,13 @@ def finish(play: Play, probes: Iterable[Mapping[str, Any]] = ()) -> Verdict:
     _converge(play)
     chosen = [*probes, *_probes(play)]
     play.probe(chosen)
-    return Verdict(not isinstance(play.properties, Hearing), patience, _since(looks), len(chosen))
+    return Verdict(
+        was_thorough=not isinstance(play.properties, Hearing),
+        damaged_at=min((s.at for s in play.scenario.steps if s.do == "corrupt"), default=None),
+        bound=patience,
+        converged_after=_since(looks),
+        probes=len(chosen),
+    )
 
 
 def _converge(play: Play) -> None:

@@ -266,12 +266,12 @@ class Simulation:
             arrival = sent + channel.latency
         if conditions.jitter:
             arrival += self.random.random() * conditions.jitter
-        if packet.__class__ is Frame and packet.number:
+        if packet.__class__ is Frame and packet.body is not None:
             self._under_way += 1
         self.at(arrival, self._arrive, channel, packet)
 
     def _arrive(self, channel: Channel, packet: Frame | Offer) -> None:
-        if packet.__class__ is Frame and packet.number:
+        if packet.__class__ is Frame and packet.body is not None:
             self._under_way -= 1
         if not channel.is_up or channel.is_silent or channel.target not in self.nodes:
             self.traffic.lost += 1
