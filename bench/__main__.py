@@ -9,6 +9,8 @@ BENCHMARKS = {
     "filters": "from text to canonical filters",
     "matching": "events against 1k to 1M filters, beside other engines",
     "anatomy": "where the time of one match goes",
+    "routing": "one filter comes and goes, in tables of 1k and 100k",
+    "simulation": "messages per second in a tree of 100 brokers",
 }
 
 

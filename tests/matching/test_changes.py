@@ -94,7 +94,7 @@ class Changes(RuleBasedStateMachine):
 
     @rule()
     def sort_what_is_fresh(self) -> None:
-        self.index._look_after(0)
+        self.index._look_after()
 
     @rule()
     def learn(self) -> None:

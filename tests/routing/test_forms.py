@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from random import Random
 
 from hypothesis import given
@@ -10,8 +11,8 @@ from hypothesis import strategies as st
 from tests.routing.strategies import anything
 from tidings.events import Conjunction, Constraint, Filter
 from tidings.events.intervals import NUMBERS, Intervals
-from tidings.routing.forms import Forms, is_single, reach
-from tidings.routing.joins import union_of
+from tidings.routing.forms import Forms, is_single, mark, reach
+from tidings.routing.joins import cover_of, union_of
 from tidings.routing.tree import JoinTree
 
 conjunctions = st.lists(anything, max_size=30).map(
@@ -76,6 +77,62 @@ def test_reaches_lie_within_each_other_where_constraints_do(one: Filter, other: 
                 (low, high), (first, last) = reach(a[name]), reach(b[name])
                 assert not a[name].covers(b[name]) or (low <= first and last <= high)
                 assert not is_single(a[name]) or a[name] == b[name] or not a[name].covers(b[name])
+
+
+_CONSTRAINTS = [
+    *(
+        "x = 1",
+        "x IN (1, 2)",
+        "x IN (1, 2, 65)",
+        "x IN (0, 1) OR x = 'a'",
+        "x BETWEEN 1 AND 2",
+        "x < 3",
+    ),
+    *("x = 'a'", "x = ''", "x IN ('a', '')", "x IN ('a', 'b')", "x IN ('a', 'b', 'c')", "x < 'c'"),
+    *("x LIKE 'a%'", "x LIKE '%a'", "x = 'a long text' OR x = 'a long tale'", "x LIKE 'a long%'"),
+    *("NOT EXISTS x", "NOT EXISTS x OR x BETWEEN 0 AND 5", "NOT EXISTS x OR x = 'a'", "EXISTS x"),
+    *("x IS NUMBER", "x IS NOT NUMBER", "x IS STRING", "x IS BOOLEAN", "x = true", "x CONTAINS 1"),
+    *(f"x < {10**400}", f"x > {-(10**400)} AND x < 0", "x < 9007199254740993", "x OVERLAPS (1, 2)"),
+    *("x < x'ff'", "x = x'00'", "x IN (x'00', x'01')", "x > TIMESTAMP '2026-11-15T12:00:00Z'"),
+    *("x = TIMESTAMP '2026-11-15T12:00:00.000001Z'", "x IS TIME", "x IS BYTES", "x NOT IN (1, 2)"),
+]
+
+
+def test_reaches_and_marks_lie_within_each_other_where_constraints_do() -> None:
+    all_of_them = [constraint(text) for text in _CONSTRAINTS]
+    for one in all_of_them:
+        for other in all_of_them:
+            if one.covers(other):
+                assert reach(one)[0] <= reach(other)[0]
+                assert reach(one)[1] >= reach(other)[1]
+                assert mark(other) & ~mark(one) == 0
+
+
+def test_the_cover_of_several_constraints_covers_each_and_depends_on_no_order() -> None:
+    all_of_them = [constraint(text) for text in _CONSTRAINTS]
+    for one, other in product(all_of_them, repeat=2):
+        cover = cover_of(one, other)
+        assert cover.covers(one)
+        assert cover.covers(other)
+        assert cover == cover_of(other, one)
+        third = all_of_them[(len(repr(one)) + len(repr(other))) % len(all_of_them)]
+        assert cover_of(cover, third) == cover_of(one, cover_of(other, third))
+
+
+def test_large_forms_of_lists_find_the_same() -> None:
+    chance = Random(1)
+
+    def drawn() -> Conjunction:
+        values = ", ".join(map(str, chance.sample(range(12), chance.randrange(1, 9))))
+        return Filter.parse(f"a IN ({values}) AND b < {chance.randrange(5)}").conjunctions[0]
+
+    some = list(dict.fromkeys(drawn() for _ in range(150)))
+    forms = Forms()
+    for each in some:
+        forms.add(each)
+    for each in [drawn() for _ in range(60)]:
+        assert set(forms.covering(each)) == {c for c in some if c.covers(each)}
+        assert set(forms.covered(each)) == {c for c in some if each.covers(c)}
 
 
 def test_single_values_are_recognised_in_every_domain() -> None:

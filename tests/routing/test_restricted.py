@@ -125,3 +125,16 @@ def test_copies_are_told_as_copies() -> None:
     mine.remove(one)
     mine.remove(one)
     assert mine.drain().removed == {one: 2}
+
+
+def test_filters_that_share_a_conjunction_are_all_found_by_it() -> None:
+    shared = [Filter.parse(f"s = 'A' OR p = {n}") for n in range(3)]
+    mine = Restricted(reduction("identity"), to=[])
+    for filter_ in shared:
+        mine.add(filter_)
+    mine.drain()
+    mine.remove(shared[1])
+    mine.admit(Filter.parse("s = 'A'"))
+    assert mine.drain().added == {shared[0]: 1, shared[2]: 1}
+    mine.revoke(Filter.parse("s = 'A'"))
+    assert mine.drain().removed == {shared[0]: 1, shared[2]: 1}

@@ -224,15 +224,38 @@ def test_a_merger_that_a_new_filter_covers_is_dropped() -> None:
     assert said(mine.drain()) == (["y = 1"], ["x IN (1, 2) AND y = 1"])
 
 
-def test_two_mergers_may_be_the_same_and_one_of_them_go() -> None:
-    """`y` is joined in two ways to what turns out to be one conjunction."""
-    filters = parsed("x < 5 AND y = 1", "x >= 5 AND y = 1", "x IS NUMBER AND y = 1")
+def test_a_merger_may_be_a_filter_that_is_wanted_anyway_and_either_go() -> None:
+    halves = parsed("EXISTS x AND y = 1", "NOT EXISTS x AND y = 1")
+    (whole,) = parsed("y = 1")
+    for first, second in (([whole], halves), (halves, [whole])):
+        mine = reduction("merging")
+        for filter_ in [*halves, whole]:
+            mine.add(filter_)
+        mine.drain()
+        for filter_ in first:
+            mine.remove(filter_)
+        assert not mine.drain()
+        for filter_ in second:
+            mine.remove(filter_)
+        assert said(mine.drain()) == ([], ["y = 1"])
+
+
+def test_two_groups_may_become_the_same_and_one_of_them_change() -> None:
+    """Both join to `z = 1` on the way, at the level of another attribute each."""
+    groups = parsed("EXISTS x AND z = 1", "NOT EXISTS x AND z = 1") + parsed(
+        "EXISTS y AND z = 1", "NOT EXISTS y AND z = 1"
+    )
     mine = reduction("merging")
-    for filter_ in filters:
+    for filter_ in [*groups, *parsed("z = 2")]:
         mine.add(filter_)
-    mine.drain()
-    mine.remove(filters[0])
+    assert said(mine.drain()) == (["z IN (1, 2)"], [])
+    mine.remove(groups[0])
     assert not mine.drain()
+    mine.remove(groups[2])
+    assert said(mine.drain()) == (
+        ["NOT EXISTS x AND z = 1", "NOT EXISTS y AND z = 1", "z = 2"],
+        ["z IN (1, 2)"],
+    )
 
 
 def test_an_attribute_that_may_be_anything_disappears() -> None:

@@ -21,7 +21,17 @@ _FEW = 16
 class Fresh:
     """Entries by number: key, filter, and the version at which the entry died."""
 
-    __slots__ = ("_by_value", "_indexed", "_others", "dead", "died", "filters", "keys")
+    __slots__ = (
+        "_by_value",
+        "_indexed",
+        "_names",
+        "_others",
+        "_sure",
+        "dead",
+        "died",
+        "filters",
+        "keys",
+    )
 
     def __init__(self) -> None:
         self.keys: list[Hashable] = []
@@ -29,6 +39,8 @@ class Fresh:
         self.died: list[int] = []
         self.dead = 0
         self._by_value: dict[tuple[str, Any], list[int]] = {}
+        self._sure: dict[tuple[str, Any], list[int]] = {}
+        self._names: tuple[str, ...] = ()
         self._others: list[int] = []
         self._indexed = 0
 
@@ -54,32 +66,48 @@ class Fresh:
 
     def match(self, notification: Notification, version: int, count: int) -> tuple[list[int], int]:
         """Which of the first `count` entries match at `version`, and how many were tried."""
-        candidates = self._candidates(notification.attributes, count)
-        died, filters = self.died, self.filters
-        matching = [n for n in candidates if died[n] > version and filters[n].matches(notification)]
-        return matching, len(candidates)
-
-    def _candidates(self, attributes: Mapping[str, Any], count: int) -> list[int]:
-        """Entries that may match: those found by one of the event's values, and all others."""
         indexed = min(self._indexed, count)  # read first: others may be indexing meanwhile
-        found = [n for n in self._others if n < indexed]
-        if self._by_value:
-            by_value: set[int] = set()
-            for name, value in attributes.items():
-                if value.__class__ is not list:
-                    by_value.update(self._by_value.get((name, value), ()))
-            found += [n for n in by_value if n < indexed]
-        found += range(indexed, count)
-        return found
+        candidates = [n for n in self._others if n < indexed]
+        matching: list[int] = []
+        attributes, died, filters = notification.attributes, self.died, self.filters
+        for name in self._names:
+            value = attributes.get(name)
+            if value is None or value.__class__ is list:
+                continue
+            candidates += [n for n in self._by_value.get((name, value), ()) if n < indexed]
+            if value.__class__ is str:
+                sure = self._sure.get((name, value), ())
+                matching += [n for n in sure if n < indexed and died[n] > version]
+        if len(self._names) > 1:
+            candidates = list(dict.fromkeys(candidates))  # filed under several attributes
+        candidates += range(indexed, count)
+        matching += [
+            n for n in candidates if died[n] > version and filters[n].matches(notification)
+        ]
+        return matching, len(candidates) + len(matching)
+
+    @property
+    def indexed(self) -> int:
+        """How many entries are sorted by the values they ask for."""
+        return self._indexed
 
     def index(self, count: int) -> None:
         """Sort entries by the values they ask for. One caller at a time."""
         for number in range(self._indexed, count):
-            places = [p for c in self.filters[number].conjunctions for p in _values(c.constraints)]
-            by_one_each = all(_values(c.constraints) for c in self.filters[number].conjunctions)
-            if by_one_each:
-                for place in places:
-                    self._by_value.setdefault(place, []).append(number)
+            conjunctions = self.filters[number].conjunctions
+            places = [_values(c.constraints) for c in conjunctions]
+            if all(places):
+                # A string that is all that a filter asks for needs no second look. (A number
+                # does: to a dictionary it is the same as a truth value.)
+                is_all = len(conjunctions) == 1 and len(conjunctions[0].constraints) == 1
+                for name, value in dict.fromkeys(place for each in places for place in each):
+                    if name not in self._names:
+                        self._names += (name,)
+                    sure = (
+                        is_all and value.__class__ is str and conjunctions[0][name].matches(value)
+                    )
+                    filed = self._sure if sure else self._by_value
+                    filed.setdefault((name, value), []).append(number)
             else:
                 self._others.append(number)
             self._indexed = number + 1

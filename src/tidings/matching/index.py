@@ -231,9 +231,8 @@ class Index:
         version = self._state.version + 1
         self._state = State(version, tuple(segments), fresh, len(fresh.keys))
 
-    def _look_after(self, tried: int) -> None:
+    def _look_after(self) -> None:
         """Now and then, in the time of a caller: lay out what is fresh, learn what is frequent."""
-        self._debt += tried
         if not warm.is_ready() or not self._lock.acquire(blocking=False):
             return
         try:
@@ -278,9 +277,12 @@ class Index:
         if count:
             numbers, tried = fresh.match(notification, version, count)
             found += [fresh.keys[n] for n in numbers]
-            self._look_after(tried)
+            self._debt += tried
+            worth = _LAY_OUT + _LAY_OUT_EACH * count
+            if self._debt > worth or fresh.indexed < count or self._events >= self._relearn:
+                self._look_after()
         elif self._events >= self._relearn:
-            self._look_after(0)
+            self._look_after()
         return found
 
     def _note(self, attributes: Mapping[str, Any]) -> None:
@@ -315,7 +317,8 @@ class Index:
             if not missing:
                 break
         if state.entries or self._events >= self._relearn:
-            self._look_after(state.entries)
+            self._debt += state.entries
+            self._look_after()
         return found
 
     def match_batch(self, events: Any) -> tuple[pa.Array, pa.Array]:

@@ -71,6 +71,8 @@ from tidings.routing import Change
 from tidings.routing.tables import Tables
 
 _BY_ORDER = attrgetter("order")
+_MOMENT: Final = 0.05
+"""Links are woken at multiples of so many seconds, so that a node with many wakes rarely."""
 _GENERATIONS: Final = 20
 """A link's identity is the node's incarnation, and in so many low bits how often it gave up."""
 
@@ -116,7 +118,7 @@ class Node:
         self._effects: list[Effect] = []
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
         self._timer = 0
-        self._wake_at = inf
+        self._wake_at = self._links_at = inf
         self._touched: dict[Neighbour, None] = {}
         self._heard: dict[str, int] = {}
         self._heard_before: dict[str, int] = {}
@@ -170,14 +172,16 @@ class Node:
 
     def _finish(self) -> list[Effect]:
         """Hand out the effects, with what links have to send and when to wake."""
-        for neighbour in self._touched:
-            link = neighbour.link
-            for frame in link.frames():
-                self._effects.append(Send(neighbour.name, frame))
-            if link.due < neighbour.scheduled:
-                neighbour.scheduled = link.due
-                self._at(link.due, neighbour.wake)
-        self._touched.clear()
+        if self._touched:
+            due = inf
+            for neighbour in self._touched:
+                link = neighbour.link
+                for frame in link.frames():
+                    self._effects.append(Send(neighbour.name, frame))
+                due = min(due, link.repeat_at, link.acknowledge_at)
+            self._touched.clear()
+            if due < self._links_at:
+                self._wake_links_at(due)
         if self._timers and self._timers[0][0] < self._wake_at:
             self._wake_at = self._timers[0][0]
             self._effects.append(Wake(self._wake_at))
@@ -206,7 +210,6 @@ class Node:
         link = Link(self._identity(), pause=settings.pause, delay=settings.delay)
         self._order += 1
         neighbour = Neighbour(name, self._order, role, link)
-        neighbour.wake = lambda: self._wake_link(neighbour)
         self.neighbours[name] = neighbour
         if not settings.tree:
             self._open_tables(neighbour)
@@ -218,10 +221,24 @@ class Node:
         self._generation += 1
         return self.incarnation << _GENERATIONS | self._generation
 
-    def _wake_link(self, neighbour: Neighbour) -> None:
-        neighbour.scheduled = inf
-        neighbour.link.wake(self._now)
-        self._touched[neighbour] = None
+    def _wake_links_at(self, due: float) -> None:
+        """All links are looked after together, at whole multiples of a moment."""
+        self._links_at = (due // _MOMENT + 1) * _MOMENT
+        self._at(self._links_at, self._wake_links)
+
+    def _wake_links(self) -> None:
+        if self._now < self._links_at:
+            return  # an earlier call has taken its place
+        self._links_at = due = inf
+        for neighbour in self.neighbours.values():
+            link = neighbour.link
+            if link.due <= self._now:
+                link.wake(self._now)
+                self._touched[neighbour] = None
+            else:
+                due = min(due, link.due)
+        if due < inf:
+            self._wake_links_at(due)
 
     def _send(self, neighbour: Neighbour, body: Any) -> None:
         neighbour.link.send(body, self._now)
@@ -607,7 +624,8 @@ class Node:
         wanted_by = self.subscriptions.match(event.notification)
         if event.flood:
             wanted_by.update(n for n in self.neighbours.values() if self.subscriptions.has(n))
-        for port in sorted(wanted_by, key=_BY_ORDER):
+        ordered = sorted(wanted_by, key=_BY_ORDER) if len(wanted_by) > 1 else wanted_by
+        for port in ordered:
             if isinstance(port, Session):
                 if port.is_connected:
                     self._effects.append(Deliver(port.name, event))

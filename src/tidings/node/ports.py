@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import inf
 from typing import TypeAlias
 
@@ -52,8 +51,6 @@ class Neighbour:
         "name",
         "order",
         "role",
-        "scheduled",
-        "wake",
     )
 
     def __init__(self, name: str, order: int, role: str, link: Link) -> None:
@@ -71,9 +68,6 @@ class Neighbour:
         self.checks = 0
         """Checks sent since the last that failed."""
         self.check_at = inf
-        self.scheduled = inf
-        """When the node is to be woken for the link."""
-        self.wake: Callable[[], None]
 
     @property
     def has_joined(self) -> bool:

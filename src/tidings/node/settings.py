@@ -32,7 +32,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     pause: float = 0.5
     """What is not acknowledged for so long is sent again."""
-    delay: float = 0.05
+    delay: float = 0.2
     """An acknowledgement waits so long for something to travel with."""
 
     check: float = inf

@@ -50,20 +50,20 @@ class Link:
     """
 
     __slots__ = (
-        "_acknowledge_at",
         "_ahead",
         "_delay",
         "_is_known",
         "_out",
         "_pause",
-        "_repeat_at",
         "_silent",
         "_tries",
+        "acknowledge_at",
         "identity",
         "opened",
         "peer",
         "queue",
         "received",
+        "repeat_at",
         "sent",
     )
 
@@ -81,7 +81,8 @@ class Link:
         self._pause, self._delay = pause, delay
         self._ahead: dict[int, Any] = {}
         self._out: list[Frame] = []
-        self._repeat_at = self._acknowledge_at = inf
+        self.repeat_at = self.acknowledge_at = inf
+        """When to send again what is queued, and when to acknowledge what was received."""
         self._tries = 0
         self._silent = 0
         self._is_known = False
@@ -93,10 +94,10 @@ class Link:
         """Say that this end is there, and go on saying so until the other end answers."""
         self._push(_GREETING, None)
         if not self._is_known:
-            self._repeat_at = now + self._pause
+            self.repeat_at = now + self._pause
         elif self.queue:
             self._tries = 0
-            self._repeat_at = now
+            self.repeat_at = now
 
     def send(self, body: Any, now: float) -> None:
         """Queue a body; dropped if the link is not open, since all is said anew when it opens."""
@@ -105,8 +106,8 @@ class Link:
         self.sent += 1
         self.queue.append((self.sent, body))
         self._push(self.sent, body)
-        if self._repeat_at is inf:
-            self._repeat_at = now + self._pause
+        if self.repeat_at is inf:
+            self.repeat_at = now + self._pause
 
     def frames(self) -> list[Frame]:
         """What is to be sent now; each frame is handed out once."""
@@ -122,7 +123,7 @@ class Link:
 
     def _push(self, number: int, body: Any) -> None:
         self._out.append(Frame(self.identity, self.peer, number, self.received, body))
-        self._acknowledge_at = inf
+        self.acknowledge_at = inf
         self._silent = 0
 
     def _begin(self) -> None:
@@ -131,7 +132,7 @@ class Link:
         self.queue.clear()
         self._ahead.clear()
         self._out.clear()
-        self._repeat_at = self._acknowledge_at = inf
+        self.repeat_at = self.acknowledge_at = inf
 
     # -- listening -----------------------------------------------------------------------------
 
@@ -145,7 +146,7 @@ class Link:
         self._is_known = frame.receiver == self.identity
         if not self._is_known:  # meant for nobody or for who we were: say who we are
             self._push(_GREETING, None)
-            self._repeat_at = min(self._repeat_at, now + self._pause)
+            self.repeat_at = min(self.repeat_at, now + self._pause)
             return []
         if self.queue and self.queue[0][0] <= frame.received:
             self._forget(frame.received, now)
@@ -158,7 +159,7 @@ class Link:
         while queue and queue[0][0] <= received:
             queue.popleft()
         self._tries = 0
-        self._repeat_at = now + self._pause if queue else inf
+        self.repeat_at = now + self._pause if queue else inf
 
     def _in_order(self, frame: Frame, now: float) -> list[Any]:
         bodies: list[Any] = []
@@ -173,8 +174,8 @@ class Link:
         self._silent += 1
         if self._silent >= _BURST:
             self._push(0, None)
-        elif self._acknowledge_at is inf:
-            self._acknowledge_at = now + self._delay
+        elif self.acknowledge_at is inf:
+            self.acknowledge_at = now + self._delay
         return bodies
 
     # -- waiting -------------------------------------------------------------------------------
@@ -182,16 +183,16 @@ class Link:
     @property
     def due(self) -> float:
         """When `wake` is to be called."""
-        return min(self._repeat_at, self._acknowledge_at)
+        return min(self.repeat_at, self.acknowledge_at)
 
     def wake(self, now: float) -> None:
         """Repeat or acknowledge what is due."""
-        if now >= self._repeat_at:
+        if now >= self.repeat_at:
             if self._is_known and not self.queue:
-                self._repeat_at = inf
+                self.repeat_at = inf
             else:
                 self._repeat(now)
-        if now >= self._acknowledge_at:
+        if now >= self.acknowledge_at:
             self._push(0, None)
 
     def _repeat(self, now: float) -> None:
@@ -199,5 +200,5 @@ class Link:
             self._push(number, body)
         if not self.queue:
             self._push(_GREETING, None)
-        self._repeat_at = now + self._pause * min(2**self._tries, _PATIENCE)
+        self.repeat_at = now + self._pause * min(2**self._tries, _PATIENCE)
         self._tries = min(self._tries + 1, _PATIENCE)

@@ -213,17 +213,32 @@ class _Run:
 
     def split(self, here: Place) -> _Run:
         """Give away those from this place on."""
-        later = _Run()
-        for other, conjunction in list(self._members.items()):
-            if other >= here:
-                self.remove(other, conjunction)
-                later.add(other, conjunction)
+        later, moving = _Run(), [other for other in self._members if other >= here]
+        if 2 * len(moving) > len(self):  # rather give away all, and take the fewer back
+            moving = [other for other in self._members if other < here]
+            self._exchange(later)
+            self._take(moving, later)
+        else:
+            later._take(moving, self)
         return later
 
     def take(self, later: _Run) -> None:
-        """Take all members of another one."""
+        """Take all members of another one, which is not used any more."""
+        if len(later) > len(self):
+            self._exchange(later)
         for other, conjunction in later._members.items():
             self.add(other, conjunction)
+
+    def _take(self, places: list[Place], giver: _Run) -> None:
+        for other in places:
+            conjunction = giver._members[other]
+            giver.remove(other, conjunction)
+            self.add(other, conjunction)
+
+    def _exchange(self, other: _Run) -> None:
+        self._members, other._members = other._members, self._members
+        self._trees, other._trees = other._trees, self._trees
+        self._named, other._named = other._named, self._named
 
     def hull(self) -> Conjunction:
         everyone = len(self._members)

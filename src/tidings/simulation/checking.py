@@ -46,7 +46,8 @@ class Verdict:
     bound: float
     """The network was given so many seconds after the end of all faults."""
     converged_after: float
-    """Within so many of them the tables became what they then stayed."""
+    """Within so many of them the tables became what they then stayed, which is not yet to say
+    that they are right: a thorough check has compared them, the others have only probed them."""
     probes: int
     """Events that every client published at the end, and exactly those who want them heard."""
 

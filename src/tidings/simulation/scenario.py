@@ -157,17 +157,10 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def topology(self) -> Topology:
         """The network: `kind` and its parameters, or `links`; `root` makes it a hierarchy."""
         given = dict(self.network)
-        root = given.pop("root", None)
-        if "links" in given:
-            links = tuple(_link(ends) for ends in _list(given.pop("links"), "links"))
-            names = {end: None for link in links for end in (link.a, link.b)}
-            found = Topology(tuple(_list(given.pop("nodes", list(names)), "nodes")), links)
-            if given:
-                raise TidingsError(
-                    f"network: {_unknown('field', next(iter(given)), ('links', 'nodes', 'root'))}"
-                )
-        else:
-            found = topology(given.pop("kind", "line"), **given)
+        root, kind = given.pop("root", None), given.pop("kind", "line")
+        if not isinstance(kind, str) or not isinstance(root, str | None):
+            raise TidingsError("network: `kind` and `root` are names")
+        found = _linked(given) if "links" in given else topology(kind, **given)
         return found if root is None else hierarchical(found, root)
 
     # -- what can be wrong ---------------------------------------------------------------------
@@ -309,6 +302,18 @@ def _explained(problem: msgspec.ValidationError, kind: Any) -> str:
     else:
         what = what[0].lower() + what[1:]
     return f"{'.'.join(parts)}: {what}" if parts[0] else what
+
+
+def _linked(given: dict[str, Any]) -> Topology:
+    """A network of which each link is given."""
+    for name in given:
+        if name not in ("links", "nodes"):
+            raise TidingsError(f"network: {_unknown('field', name, ('links', 'nodes', 'root'))}")
+    links = tuple(_link(ends) for ends in _list(given["links"], "links"))
+    names = list(dict.fromkeys(end for link in links for end in (link.a, link.b)))
+    return Topology(
+        _converted(given.get("nodes", names), tuple[str, ...], "network, nodes: "), links
+    )
 
 
 class _Ends(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
