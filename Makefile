@@ -14,8 +14,9 @@ help: ## list the targets
 run: $(VENV)/installed ## take the tour
 	@$(BIN)/python -m tidings.cli tour
 
+# loadgroup: what needs Spark stays in one process, which starts it once.
 test: $(VENV)/installed ## run all tests
-	@$(BIN)/pytest -n auto
+	@$(BIN)/pytest -n auto --dist loadgroup
 
 quick: $(VENV)/installed ## run the fast tests, with few examples each: the inner loop
 	@HYPOTHESIS_PROFILE=quick $(BIN)/pytest -n auto -m "not slow"
@@ -34,9 +35,12 @@ COMPILE = .venv-lock/bin/uv pip compile --quiet --universal --python-version 3.1
 	--fork-strategy fewest --generate-hashes --no-emit-index-url --no-annotate \
 	--custom-compile-command 'make lock' $(if $(UPGRADE),--upgrade) pyproject.toml
 
+# What the benchmarks compare with is the pickiest, so it chooses first: the other way round, a
+# shared package could be pinned so new that only an ancient rule-engine can live with it.
 lock: .venv-lock/bin/uv ## pin the dependencies of pyproject.toml anew (UPGRADE=1: the newest)
-	$(COMPILE) --extra dev --output-file requirements.lock
-	$(COMPILE) --extra bench --constraint requirements.lock --output-file requirements-bench.lock
+	$(COMPILE) --extra bench --output-file requirements-bench.lock
+	$(COMPILE) --extra dev --extra experiments --constraint requirements-bench.lock \
+		--output-file requirements.lock
 
 clean: ## remove everything that make and the tools have made
 	rm -rf $(VENV) .venv-lock dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
@@ -46,7 +50,7 @@ clean: ## remove everything that make and the tools have made
 
 $(VENV)/locked: requirements.lock
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("tidings needs Python 3.11 or newer, but $(PYTHON) is %d.%d. Try: make PYTHON=/path/to/python3.12" % sys.version_info[:2])'
-	@echo "Building $(VENV) from requirements.lock, once; it takes about half a minute."
+	@echo "Building $(VENV) from requirements.lock, once; it takes a minute or two."
 	@$(PYTHON) -m venv --clear $(VENV)
 	@$(BIN)/pip install --quiet --require-hashes --requirement requirements.lock
 	@touch $@

@@ -1,0 +1,206 @@
+"""Sweeps: every point of an experiment as a Spark task of its own, and Spark's summary of them.
+
+The driver only holds what came out. Each task gets the whole list of points, which is small, and
+the number of the one it measures; the ranges of Spark have as many partitions as we like, so one
+point is one task, and tasks are begun in their order.
+"""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotYet
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from tidings.events.errors import TidingsError
+from tidings.experiments.compare import Summary
+from tidings.experiments.experiment import Experiment, P, described, parameters, seed_of
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+_LOOK: Final = 0.2  # seconds between two looks at how many tasks have finished
+_FOUND: Final = "point long, quantity string, value double, seconds double, error string"
+
+
+class ExperimentError(TidingsError):
+    """Some points could not be measured; `details` holds their tracebacks."""
+
+    def __init__(self, message: str, *, details: str = "") -> None:
+        super().__init__(message)
+        self.details = details
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What came out: a row for each quantity of each point, and what went wrong."""
+
+    measurements: pa.Table
+    failures: tuple[tuple[str, str], ...]
+    """For each point that failed: its description, and the traceback."""
+
+    def error(self) -> ExperimentError | None:
+        """What to raise if a point failed; it names the first."""
+        if not self.failures:
+            return None
+        point, trace = self.failures[0]
+        reason = trace.rstrip().rpartition("\n")[2]
+        others = len(self.failures) - 1
+        more = f" ({others} more failed)" if others else ""
+        return ExperimentError(
+            f"the point {point} failed{more}: {reason}",
+            details="\n".join(f"{point}\n{trace}" for point, trace in self.failures),
+        )
+
+
+def sweep(
+    experiment: Experiment[P],
+    points: Sequence[P],
+    session: SparkSession,
+    finished: Callable[[int], None] = lambda count: None,
+) -> Sweep:
+    """Measure all points, the longest first; `finished` is told how many are, now and then.
+
+    The table has a column for each parameter, then run, seed, quantity, value and the seconds
+    that the point took. What a point yields depends on nothing but the point. A point that
+    raises does not keep the others from being measured.
+    """
+    ordered = sorted(points, key=experiment.weight, reverse=True)
+    tasks = session.range(0, len(ordered), 1, max(1, len(ordered)))
+    found = tasks.mapInArrow(_task(experiment, ordered), _FOUND)
+    rows = _watched(session.sparkContext, found.toArrow, finished).to_pylist()
+    failures = tuple(
+        (described(ordered[row["point"]]), row["error"]) for row in rows if row["error"] is not None
+    )
+    place = {point: at for at, point in enumerate(points)}
+    good = sorted(
+        (row for row in rows if row["error"] is None),
+        key=lambda row: place[ordered[row["point"]]],
+    )
+    return Sweep(_table(experiment, [(ordered[row["point"]], row) for row in good]), failures)
+
+
+def _task(experiment: Experiment[P], points: Sequence[P]) -> Callable[[Any], Iterator[Any]]:
+    """What Spark runs for a batch of point numbers; it is sent to another process."""
+
+    def measure(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield _measured(experiment, points[number], number)
+
+    return measure
+
+
+def _measured(experiment: Experiment[P], point: P, number: int) -> pa.RecordBatch:
+    began = time.perf_counter()
+    try:
+        found = experiment.measure(point, seed_of(experiment.name, point))
+        wrong = None
+    except Exception:
+        found, wrong = {"": float("nan")}, traceback.format_exc()
+    seconds = time.perf_counter() - began
+    count = len(found)
+    return pa.record_batch(
+        {
+            "point": pa.array([number] * count, pa.int64()),
+            "quantity": pa.array(list(found), pa.string()),
+            "value": pa.array([float(value) for value in found.values()], pa.float64()),
+            "seconds": pa.array([seconds] * count, pa.float64()),
+            "error": pa.array([wrong] * count, pa.string()),
+        }
+    )
+
+
+def _table(experiment: Experiment[P], rows: Sequence[tuple[P, dict[str, Any]]]) -> pa.Table:
+    return pa.Table.from_pylist(
+        [
+            {
+                **parameters(point),
+                "run": point.run,
+                "seed": seed_of(experiment.name, point),
+                "quantity": row["quantity"],
+                "value": row["value"],
+                "seconds": row["seconds"],
+            }
+            for point, row in rows
+        ]
+    )
+
+
+def _watched(
+    context: SparkContext, collect: Callable[[], pa.Table], finished: Callable[[int], None]
+) -> pa.Table:
+    """What `collect` returns, while its tasks are counted; an interrupt cancels them."""
+    group = f"tidings-{time.monotonic_ns()}"
+
+    def job() -> pa.Table:
+        context.setJobGroup(group, "an experiment", interruptOnCancel=True)
+        return collect()
+
+    with ThreadPoolExecutor(1) as thread:
+        running = thread.submit(job)
+        try:
+            while not _done(running):
+                finished(_count(context, group))
+            finished(_count(context, group))
+            return running.result()
+        except KeyboardInterrupt:
+            context.cancelJobGroup(group)
+            raise
+
+
+def _done(running: Future[Any]) -> bool:
+    try:
+        running.exception(timeout=_LOOK)
+    except NotYet:
+        return False
+    return True
+
+
+def _count(context: SparkContext, group: str) -> int:
+    """How many tasks of a group of jobs have finished."""
+    tracker = context.statusTracker()
+    jobs = (tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group))
+    stages = (tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds)
+    return sum(stage.numCompletedTasks for stage in stages if stage)
+
+
+def summarise(measurements: pa.Table, session: SparkSession) -> list[Summary]:
+    """Mean, standard deviation and number of runs of each quantity at each point, by Spark.
+
+    In the order in which points and quantities first appear in the table.
+    """
+    from pyspark.sql import functions as f
+
+    if not measurements.num_rows:
+        return []
+    names = measurements.column_names
+    keys = names[: names.index("run")]
+    numbered = measurements.append_column("at", pa.array(range(measurements.num_rows)))
+    grouped = (
+        session.createDataFrame(numbered)
+        .groupBy(*keys, "quantity")
+        .agg(
+            f.avg("value").alias("mean"),
+            f.stddev_samp("value").alias("deviation"),
+            f.count("value").alias("runs"),
+            f.min("at").alias("at"),
+        )
+        .orderBy("at")
+    )
+    return [
+        Summary(
+            parameters={key: row[key] for key in keys},
+            quantity=row["quantity"],
+            mean=row["mean"],
+            deviation=row["deviation"],
+            runs=row["runs"],
+        )
+        for row in grouped.toArrow().to_pylist()
+    ]
