@@ -39,10 +39,9 @@ def reduce(strategy: str, wanted: Mapping[Filter, int]) -> dict[Filter, int]:
         return dict(wanted)
     if name == "identity":
         return dict.fromkeys(wanted, 1)
-    found = {c for f in wanted for c in f.conjunctions}
+    found = _maximal({c for f in wanted for c in f.conjunctions})
     if name != "covering":
-        found = _merged(found, factor if name == "imperfect" else None)
-    found = _maximal(found)
+        found = _maximal(_merged(found, factor if name == "imperfect" else None))
     if name == "bounded":
         found = _maximal(_bounded(found, most))
     return {Filter([c]): 1 for c in sorted(found, key=str)}

@@ -36,10 +36,10 @@ def reduction(strategy: str) -> Reduction:
     if name == "covering":
         return _Staged(Maxima())
     if name == "imperfect":
-        return _Staged(Merging(factor), Maxima())
+        return _Staged(Maxima(), Merging(factor), Maxima())
     if name == "merging":
-        return _Staged(Merging(), Maxima())
-    return _Staged(Merging(), Maxima(), Bounded(most), Maxima())
+        return _Staged(Maxima(), Merging(), Maxima())
+    return _Staged(Maxima(), Merging(), Maxima(), Bounded(most), Maxima())
 
 
 class _Counted:
