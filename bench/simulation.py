@@ -36,8 +36,7 @@ def run(*, quick: bool, out: Path) -> int:
         rows,
     )
     targets = [
-        Target(f"messages per second, {strategy}", rate, 50_000)
-        for strategy, rate in rates.items()
+        Target(f"messages per second, {strategy}", rate, 50_000) for strategy, rate in rates.items()
     ]
     show_targets(targets)
     save(out, "simulation", {"rates": rates}, targets)

@@ -224,6 +224,8 @@ class Node:
     def _wake_links_at(self, due: float) -> None:
         """All links are looked after together, at whole multiples of a moment."""
         self._links_at = (due // _MOMENT + 1) * _MOMENT
+        if self._links_at < due:  # by an error of rounding, which would wake it in vain for ever
+            self._links_at += _MOMENT
         self._at(self._links_at, self._wake_links)
 
     def _wake_links(self) -> None:

@@ -7,7 +7,7 @@ must hear it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from random import Random
@@ -71,7 +71,15 @@ class Play:
         """Do what a step says; what makes no sense by now is left out."""
         if step.do not in ACTIONS:
             raise TidingsError(f"no action {step.do!r}; there are {', '.join(ACTIONS)}")
+        if self.properties is not None and step.do in self._unsettling:
+            self.properties.is_steady = False
         getattr(self, f"_{step.do}")(step)
+
+    @property
+    def _unsettling(self) -> Collection[str]:
+        """After what events may be lost: in a tree that has to be agreed on, lost packets too."""
+        faults = ("crash", "restart", "cut", "mute", "corrupt")
+        return (*faults, "loss", "jitter") if self.simulation.settings.tree else faults
 
     # -- clients -------------------------------------------------------------------------------
 
@@ -172,6 +180,7 @@ class Play:
         self.simulation.run(self.simulation.now + bound(self.simulation))
         self.simulation.settle()
         if self.properties is not None:
+            self.properties.check_owed()
             self.properties.is_damaged = False
             for node in self.simulation.nodes.values():
                 for tables in (node.subscriptions, node.advertisements):

@@ -3,13 +3,15 @@
 - Nobody is notified twice of an event (P1), of one that was not published (P2), that it does not
   want at that moment (P3), or that its publisher had not advertised where that is enforced (P5).
 - The events of one publisher arrive in the order in which they were published.
+- Whoever wanted an event when nothing else was under way, and has not ceased to, hears it, as long
+  as no broker and no link has failed (P4).
 - A broker's table for a client is exactly what the client wants.
 - What a broker has told a neighbour is the reduction of what everybody else wants, computed
   afresh from its tables by the plain functions; what the neighbour holds, once it has read what
   is on the link, is that; and what it holds meanwhile is what it was to hold at some moment,
   nothing in between.
 
-What must hold when nothing is under way (P4, perfection) needs probes: see `probes`.
+What must hold at rest (P4 again, and perfection) needs probes: see `play`.
 """
 
 from __future__ import annotations
@@ -53,6 +55,10 @@ class Properties:
         self.simulation: Simulation
         self.is_damaged = False
         """Tables have been corrupted: until they are repaired, they need not be right."""
+        self.is_steady = True
+        """No broker and no link has failed so far: nothing may be lost."""
+        self._owed: dict[tuple[str, str, int], set[str]] = {}
+        """Who is to hear what, because of which subscriptions."""
         self._published: dict[tuple[str, int], tuple[Notification, bool]] = {}
         self._notified: set[tuple[str, str, int]] = set()
         self._last: dict[tuple[str, str], int] = {}
@@ -70,6 +76,30 @@ class Properties:
         """A client hands an event to its broker."""
         advertised = any(ad.matches(event.notification) for ad in client.advertisements.values())
         self._published[event.stream, event.tick] = (event.notification, advertised)
+        if self._is_at_rest() and self._may_publish(advertised):
+            for reader in self.simulation.clients.values():
+                wanted = reader.subscriptions.items() if reader.is_alive else ()
+                ids = {id for id, f in wanted if f.matches(event.notification)}
+                if ids:
+                    self._owed[reader.name, event.stream, event.tick] = ids
+
+    def _is_at_rest(self) -> bool:
+        settings = self.simulation.settings
+        if settings.tree and self.simulation.now < settings.silence + 7 * settings.beat:
+            return False  # the first tree is still being agreed on
+        return self.is_steady and self.simulation.is_settled
+
+    def _may_publish(self, advertised: bool) -> bool:
+        settings = self.simulation.settings
+        return advertised or settings.advertisements is None or not settings.enforce
+
+    def check_owed(self) -> None:
+        """At rest: everybody has heard what it was to hear, unless it has lost interest."""
+        for (name, stream, tick), ids in self._owed.items() if self.is_steady else ():
+            client = self.simulation.clients[name]
+            if client.is_alive and not ids.isdisjoint(client.subscriptions):
+                self._fail(f"{name} has never heard of {stream}/{tick}, which it wants")
+        self._owed.clear()
 
     def notified(self, client: Client, event: Event) -> None:
         """A client is about to be notified."""
@@ -77,8 +107,7 @@ class Properties:
         published = self._published.get((event.stream, event.tick))
         if published is None or published[0] != event.notification:
             self._fail(f"{what}, which was not published")
-        settings = self.simulation.settings
-        if settings.advertisements is not None and settings.enforce and not published[1]:
+        if not self._may_publish(published[1]):
             self._fail(f"{what}, which was not advertised")
         if not self.is_damaged:
             wanted = any(f.matches(event.notification) for f in client.subscriptions.values())
@@ -87,6 +116,7 @@ class Properties:
         if (client.name, event.stream, event.tick) in self._notified:
             self._fail(f"{what} twice")
         self._notified.add((client.name, event.stream, event.tick))
+        self._owed.pop((client.name, event.stream, event.tick), None)
         if event.tick <= self._last.get((client.name, event.stream), 0):
             self._fail(f"{what} after a later one")
         self._last[client.name, event.stream] = event.tick

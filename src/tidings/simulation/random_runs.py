@@ -15,8 +15,9 @@ from typing import Any
 from tidings.node import Settings
 from tidings.simulation.scenario import Scenario, Step
 
-FAULTS = ("none", "links", "crashes", "all")
-"""How much goes wrong: nothing but delays; lossy and cut links; crashes, too; damage, too."""
+FAULTS = ("none", "packets", "links", "crashes", "all")
+"""How much goes wrong: nothing; packets are lost, doubled and late; links are cut, too; nodes and
+clients crash, too; tables are damaged, too."""
 
 PROBES: tuple[Mapping[str, Any], ...] = (
     *({"x": x, "s": s} for x, s in product((0, 2, 4, 5, 7, 9), "abc")),
@@ -63,7 +64,9 @@ def _kinds(faults: str, settings: Settings) -> dict[str, float]:
     if settings.advertisements is not None:
         kinds |= {"advertise": 10, "unadvertise": 5}
     if faults != "none":
-        kinds |= {"cut": 2, "mute": 1, "mend": 4, "loss": 1, "duplication": 1, "jitter": 1}
+        kinds |= {"loss": 1, "duplication": 1, "jitter": 1}
+    if faults not in ("none", "packets"):
+        kinds |= {"cut": 2, "mute": 1, "mend": 4}
     if faults in ("crashes", "all"):
         kinds |= {"crash": 3, "restart": 5}
         if settings.lease < inf:
