@@ -357,7 +357,7 @@ class Overhead(Experiment[OverheadPoint]):
 
     def points(self, *, full: bool) -> Sequence[OverheadPoint]:
         sizes: dict[str, tuple[int, ...]] = dict.fromkeys(STRATEGIES, (335, 670, 1_675))
-        sizes["identity"] += (3_350, 6_700)
+        sizes["identity"] += (3_350, 6_700, 67_000)
         if full:
             sizes = dict.fromkeys(STRATEGIES, (335, 670, 1_675, 3_350, 6_700, 16_750, 67_000))
         return [
@@ -648,7 +648,7 @@ class Imperfect(Experiment[ImperfectPoint]):
     )
 
     def points(self, *, full: bool) -> Sequence[ImperfectPoint]:
-        sizes = (335, 1_675, 6_700, 16_750) if full else (1_675,)
+        sizes = (335, 1_675, 6_700, 16_750) if full else (670,)
         factors = (1.0, 1.25, 1.5, 1.75, 2.0, 2.25, 2.5) if full else (1.0, 1.5, 2.0, 2.5)
         return [
             ImperfectPoint(factor=factor, advertisements=ads, active=x)

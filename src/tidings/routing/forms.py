@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -33,6 +34,9 @@ _LARGE: Final = 24
 """From so many conjunctions on, a form keeps arrays."""
 _EACH: Final = 256
 """So many rows are compared in the time that the algebra takes for one."""
+
+_remembered = lru_cache(maxsize=1 << 15)
+"""The reductions of all neighbours ask the same of the same filters."""
 
 Floats = npt.NDArray[np.float64]
 Bits = npt.NDArray[np.uint64]
@@ -67,6 +71,7 @@ _EVERYWHERE: Final = (-math.inf, math.inf)
 _PLACED: Final = (NUMBERS, STRINGS, TIMES, BYTE_STRINGS)
 
 
+@_remembered
 def reach(constraint: Constraint) -> tuple[float, float]:
     """A stretch of the line of floats that holds all its values.
 
@@ -104,6 +109,7 @@ def _place(cut: Cut) -> float:
 _ALL_BITS: Final = 2**64 - 1
 
 
+@_remembered
 def mark(constraint: Constraint) -> int:
     """One bit for each value of a list, all bits for what is no list.
 
@@ -385,6 +391,7 @@ class Forms:
         ]
 
 
+@_remembered
 def _form_of(conjunction: Conjunction) -> tuple[tuple[str, ...], tuple[str, ...]]:
     constraints = conjunction.constraints
     singles = tuple([name for name, c in constraints.items() if is_single(c)])

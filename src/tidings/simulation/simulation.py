@@ -114,6 +114,7 @@ class Simulation:
         self._queue: list[tuple[float, int, Callable[..., None], Any, Any]] = []
         self._entered = 0
         self._under_way = 0
+        self._unsettled: Channel | None = None
         self._wakes: dict[str, float] = {}
         self._doomed: dict[str, int] = {}
         self.channels = self._channels(conditions or Conditions())
@@ -160,15 +161,22 @@ class Simulation:
     @property
     def is_settled(self) -> bool:
         """Whether nothing is under way on links that work."""
-        if self._under_way:
+        if self._under_way or (self._unsettled is not None and not self._is_quiet(self._unsettled)):
             return False
-        for (a, b), channel in self.channels.items():
-            node = self.nodes.get(a)
-            if node is not None and b in self.nodes and channel.is_up and not channel.is_silent:
-                link = node.neighbours[b].link
-                if link.queue or not link.peer:
-                    return False
+        for channel in self.channels.values():
+            if not self._is_quiet(channel):
+                self._unsettled = channel  # look there first the next time
+                return False
         return True
+
+    def _is_quiet(self, channel: Channel) -> bool:
+        node = self.nodes.get(channel.source)
+        if node is None or channel.target not in self.nodes:
+            return True
+        if not channel.is_up or channel.is_silent:
+            return True
+        link = node.neighbours[channel.target].link
+        return bool(link.peer) and not link.queue
 
     # -- nodes ---------------------------------------------------------------------------------
 
