@@ -648,12 +648,15 @@ class Imperfect(Experiment[ImperfectPoint]):
     )
 
     def points(self, *, full: bool) -> Sequence[ImperfectPoint]:
-        sizes = (335, 1_675, 6_700, 16_750) if full else (670,)
-        factors = (1.0, 1.25, 1.5, 1.75, 2.0, 2.25, 2.5) if full else (1.0, 1.5, 2.0, 2.5)
+        every = (1.0, 1.25, 1.5, 1.75, 2.0, 2.25, 2.5)
+        chosen = (
+            [(x, ads, every) for x in (335, 1_675, 6_700, 16_750) for ads in (False, True)]
+            if full
+            else [(1_675, False, (1.0, 2.5)), (6_700, True, (1.0, 1.5, 2.0, 2.5))]
+        )
         return [
             ImperfectPoint(factor=factor, advertisements=ads, active=x)
-            for x in sizes
-            for ads in (False, True)
+            for x, ads, factors in chosen
             for factor in factors
         ]
 
@@ -689,8 +692,10 @@ class Imperfect(Experiment[ImperfectPoint]):
         return Expected(value=value, source=CLOSED_FORM)
 
     def findings(self, results: Results) -> Sequence[Finding]:
-        sizes = sorted({s.parameters["active"] for s in results.summaries})
-        combinations = [{"active": x, "advertisements": a} for x in sizes for a in (False, True)]
+        measured = {
+            (s.parameters["advertisements"], s.parameters["active"]) for s in results.summaries
+        }
+        combinations = [{"active": x, "advertisements": a} for a, x in sorted(measured)]
 
         def shrinks(quantity: str, **where: object) -> bool | None:
             """From the least to the greatest factor."""

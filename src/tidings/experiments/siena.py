@@ -57,6 +57,7 @@ class Scalability(Experiment[SienaPoint]):
     name = "siena-scalability"
     title = "The cost of a request against the number of interested parties"
     source = f"{SIENA}, figure 11"
+    runs = 3
     quantities: ClassVar[Mapping[str, str]] = {
         "cost": "cost of all messages, divided by the number of requests",
         "busiest": "share of all messages to servers that the busiest one receives",
