@@ -17,6 +17,8 @@ from tidings.routing.tables import Tables
 from tidings.simulation.properties import Violation
 from tidings.simulation.shrinking import play
 
+pytestmark = pytest.mark.slow
+
 SEEDS = range(30)
 
 

@@ -1,13 +1,9 @@
 """At every step of random runs, whatever breaks, and when all is healed: what must hold, holds."""
 
-from itertools import product
-
 import pytest
 
 from tests.simulation.runs import NETWORKS, SEMANTICS, STRATEGIES, run
 from tidings.simulation.random_runs import FAULTS
-
-COMBINATIONS = list(product(NETWORKS, STRATEGIES, SEMANTICS))
 
 
 def _number(*parts: str) -> int:
@@ -15,6 +11,12 @@ def _number(*parts: str) -> int:
     return sum(ord(c) * 31**n for n, c in enumerate("/".join(parts))) % 100_000
 
 
+@pytest.mark.parametrize("network", NETWORKS)
+def test_all_properties_hold_in_every_network(network: str) -> None:
+    run(3, network, "covering", "advertisements", "all", steps=40)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("faults", FAULTS)
 @pytest.mark.parametrize("network", NETWORKS)
 def test_all_properties_hold_in_every_network_whatever_breaks(network: str, faults: str) -> None:
@@ -31,6 +33,7 @@ def test_all_properties_hold_for_every_strategy_and_semantics(network: str, stra
         run(_number(network, strategy, semantics), network, strategy, semantics, "all")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adaptive", [0.0, 8.0])
 def test_digests_repair_whatever_was_damaged_with_fixed_and_adaptive_periods(
     adaptive: float,

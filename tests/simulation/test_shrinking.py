@@ -26,6 +26,7 @@ def test_steps_and_nodes_that_do_not_matter_are_left_out() -> None:
     assert small.topology().nodes == ("b4",)
 
 
+@pytest.mark.slow
 def test_a_broken_node_gives_a_small_run_that_can_be_replayed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
