@@ -1,0 +1,185 @@
+"""A node alone: what it answers, what it stores first, and that it decides by its inputs only."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from tidings.events import Filter, Notification, TidingsError
+from tidings.node import (
+    Accepted,
+    Advertise,
+    Attach,
+    Deliver,
+    Detach,
+    Effect,
+    Input,
+    LinkDown,
+    LinkUp,
+    Node,
+    Publish,
+    Received,
+    Refused,
+    Renew,
+    Reply,
+    Request,
+    Resend,
+    Send,
+    Settings,
+    Store,
+    Subscribe,
+    Sync,
+    Unsubscribe,
+    Wake,
+    Woken,
+)
+from tidings.node.ports import summary
+from tidings.overlay import Frame
+from tidings.simulation.random_runs import random_event, random_filter
+
+CHEAP = Filter.parse("price < 10")
+
+
+def started(settings: Settings | None = None, **more: object) -> Node:
+    node = Node("b1", settings or Settings(), **more)
+    node.start(now=0.0)
+    return node
+
+
+def kinds(effects: list[Effect]) -> list[type]:
+    return [effect.__class__ for effect in effects if not isinstance(effect, Wake)]
+
+
+def test_a_subscription_is_acknowledged_only_once_it_is_stored() -> None:
+    node = started()
+    node.handle(Request("carol", Attach()), now=1.0)
+    effects = node.handle(Request("carol", Subscribe("1", CHEAP)), now=1.0)
+    assert kinds(effects) == [Store, Sync, Reply]
+    assert effects[-1] == Reply("carol", Accepted("1"))
+
+
+def test_what_was_stored_is_there_again_in_a_larger_incarnation() -> None:
+    stored = {}
+    node = Node("b1", Settings())
+    for effect in [
+        *node.start(now=0.0),
+        *node.handle(Request("carol", Attach({"1": CHEAP})), now=1.0),
+    ]:
+        if isinstance(effect, Store):
+            stored[effect.key] = effect.value
+    again = started(stored=stored)
+    assert again.incarnation == node.incarnation + 1
+    assert again.sessions["carol"].subscriptions == {"1": CHEAP}
+
+
+def test_nothing_is_delivered_to_a_session_that_is_not_connected() -> None:
+    node = started(stored={"incarnation": 1, "session:carol": ({"1": CHEAP}, {})})
+    node.handle(Request("bob", Attach()), now=1.0)
+    publish = Request("bob", Publish(1, Notification({"price": 5})))
+    assert Deliver not in kinds(node.handle(publish, now=2.0))
+    node.handle(Request("carol", Attach({"1": CHEAP})), now=3.0)
+    publish = Request("bob", Publish(2, Notification({"price": 5})))
+    assert Deliver in kinds(node.handle(publish, now=4.0))
+
+
+def test_what_a_client_has_heard_is_not_delivered_again() -> None:
+    node = started()
+    node.handle(Request("carol", Attach({"1": CHEAP}, cursor={"bob": 7})), now=1.0)
+    node.handle(Request("bob", Attach()), now=1.0)
+    cheap = Notification({"price": 5})
+    assert Deliver not in kinds(node.handle(Request("bob", Publish(7, cheap)), now=2.0))
+    assert Deliver in kinds(node.handle(Request("bob", Publish(8, cheap)), now=2.0))
+    assert Deliver not in kinds(node.handle(Request("bob", Publish(8, cheap)), now=2.0))
+
+
+def test_a_session_that_is_unknown_or_differs_is_asked_for_again() -> None:
+    node = started()
+    assert node.handle(Request("carol", Subscribe("1", CHEAP)), 1.0) == [Reply("carol", Resend())]
+    node.handle(Request("carol", Attach({"1": CHEAP})), now=1.0)
+    assert node.handle(Request("carol", Renew(summary({"1": CHEAP}, {}))), now=2.0) == []
+    assert node.handle(Request("carol", Renew(summary({}, {}))), 2.0) == [Reply("carol", Resend())]
+
+
+def test_a_detached_session_is_forgotten_and_unknown_ids_are_no_error() -> None:
+    node = started()
+    node.handle(Request("carol", Attach({"1": CHEAP})), now=1.0)
+    assert kinds(node.handle(Request("carol", Unsubscribe("none")), now=1.0)) == [Reply]
+    node.handle(Request("carol", Detach()), now=2.0)
+    assert node.sessions == {}
+    assert node.handle(Request("carol", Detach()), now=3.0) == []
+
+
+def test_a_subscription_under_a_used_id_replaces_the_old_one() -> None:
+    node = started()
+    node.handle(Request("carol", Attach({"1": CHEAP})), now=1.0)
+    node.handle(Request("carol", Subscribe("1", Filter.parse("price > 10"))), now=1.0)
+    node.handle(Request("bob", Attach()), now=1.0)
+    publish = Request("bob", Publish(1, Notification({"price": 5})))
+    assert Deliver not in kinds(node.handle(publish, now=2.0))
+
+
+def test_unadvertised_events_are_refused() -> None:
+    node = started(Settings(advertisements="simple"))
+    node.handle(Request("bob", Attach()), now=1.0)
+    node.handle(Request("bob", Advertise("1", CHEAP)), now=1.0)
+    effects = node.handle(Request("bob", Publish(1, Notification({"price": 50}))), now=2.0)
+    assert isinstance(effects[0], Reply)
+    assert isinstance(effects[0].answer, Refused)
+
+
+def test_frames_of_strangers_are_ignored() -> None:
+    node = started()
+    assert node.handle(Received("nobody", Frame(1, 0, -1, 0)), now=1.0) == []
+    assert node.handle(LinkDown("nobody"), now=1.0) == []
+
+
+def test_a_link_that_comes_up_is_greeted() -> None:
+    node = started()
+    assert Send in kinds(node.handle(LinkUp("b2"), now=1.0))
+
+
+@pytest.mark.parametrize("tree", [False, True])
+def test_a_node_decides_by_its_inputs_alone(tree: bool) -> None:
+    """Two nodes that are told the same do the same, step by step."""
+    settings = Settings(tree=tree, advertisements="merging", check=1.0, lease=3.0)
+    one = Node("b1", settings, neighbours={"b0": "peer", "b2": "peer"})
+    other = Node("b1", settings, neighbours={"b0": "peer", "b2": "peer"})
+    assert one.start(0.0) == other.start(0.0)
+    random = Random(1)
+    for number in range(300):
+        now = number / 10
+        happened = _anything(random, number)
+        assert one.handle(happened, now) == other.handle(happened, now)
+
+
+def _anything(random: Random, number: int) -> Input:
+    client = random.choice(("carol", "bob"))
+    match random.randrange(6):
+        case 0:
+            return Request(client, Attach({"1": Filter.parse(random_filter(random))}))
+        case 1:
+            return Request(client, Subscribe(str(number), Filter.parse(random_filter(random))))
+        case 2:
+            return Request(client, Advertise(str(number), Filter.parse(random_filter(random))))
+        case 3:
+            return Request(client, Publish(number, Notification(random_event(random))))
+        case 4:
+            return Received(random.choice(("b0", "b2")), Frame(1 << 20, 0, -1, 0))
+        case _:
+            return Woken()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"subscriptions": "guess"},
+        {"advertisements": "imperfect:0"},
+        {"grace": "patience"},
+        {"beat": 0},
+        {"silence": 1.0},
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(TidingsError):
+        Settings(**wrong)
