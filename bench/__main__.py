@@ -23,14 +23,16 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="a glance: small sizes, few events")
     default = Path(__file__).parent / "results"
     parser.add_argument("--out", type=Path, default=default, metavar="DIR", help="for the results")
-    parser.add_argument("--only", action="append", metavar="WORKLOAD", help="of matching: not all")
+    parser.add_argument(
+        "--only", action="append", metavar="WORKLOAD", help="of matching and routing: not all"
+    )
     arguments = parser.parse_args()
     unknown = set(arguments.names) - BENCHMARKS.keys()
     if unknown:
         parser.error(f"no benchmark {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}")
     wrong = 0
     for name in arguments.names or BENCHMARKS:
-        options = {"only": arguments.only} if name == "matching" else {}
+        options = {"only": arguments.only} if name in ("matching", "routing") else {}
         run = import_module(f"bench.{name}").run
         wrong += run(quick=arguments.quick, out=arguments.out, **options)
     return 1 if wrong else 0

@@ -38,13 +38,13 @@ class Cost(NamedTuple):
     worst: float
 
 
-def run(*, quick: bool, out: Path) -> int:
+def run(*, quick: bool, out: Path, only: list[str] | None = None) -> int:
     console.rule("routing: one filter comes and goes, on one core")
     small, large = (1_000, 10_000) if quick else (1_000, 100_000)
     changes = 200 if quick else 400
     costs: dict[str, dict[str, list[Cost]]] = {}
     targets = []
-    for workload in _WORKLOADS:
+    for workload in only or _WORKLOADS:
         filters = list(WORKLOADS[workload]().filters(large + changes))
         more = filters[large:]
         for strategy in _STRATEGIES:
