@@ -104,7 +104,10 @@ def _draw_panel(
         place.set_ylim(0.0, 1.05 * place.get_ylim()[1])  # nothing that we measure is negative
         place.yaxis.set_major_formatter(_number)
     if lines:
-        place.legend(fontsize=8, framealpha=0.8)
+        # Below the axes, where it can't cover a point.
+        place.legend(
+            fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2, frameon=False
+        )
 
 
 def _plain_numbers(axis: Axis) -> None:
@@ -151,7 +154,9 @@ def _telling(keys: Sequence[_Key]) -> set[str]:
 def _label(name: str, value: Any) -> str:
     if isinstance(value, bool):
         return f"{'with' if value else 'without'} {name}"
-    return value if isinstance(value, str) else f"{name} {value:.3g}"
+    if isinstance(value, str):
+        return value
+    return f"{name} {value:,}" if isinstance(value, int) else f"{name} {value:.3g}"
 
 
 def _expected_line(
