@@ -29,6 +29,7 @@ from tidings.experiments.closed_forms import (
 )
 from tidings.experiments.compare import Expected, Finding, all_hold, is_more, printed
 from tidings.experiments.experiment import Experiment, Panel, Point, Results
+from tidings.experiments.report import figure
 from tidings.experiments.tree import ROOT, BrokerTree
 from tidings.node import Settings
 from tidings.simulation import Client, Simulation
@@ -711,7 +712,7 @@ class Imperfect(Experiment[ImperfectPoint]):
 
         def told(series: Sequence[Sequence[float]]) -> str:
             return ", ".join(
-                f"{means[0]:,.3g} to {means[-1]:,.3g} at x = {where['active']:,}"
+                f"{figure(means[0])} to {figure(means[-1])} at x = {where['active']:,}"
                 f"{' with advertisements' if where['advertisements'] else ''}"
                 for where, means in zip(combinations, series, strict=True)
             )
