@@ -108,6 +108,14 @@ def test_a_root_that_never_was_is_forgotten() -> None:
     forest.is_honest = False
     for name, tree in forest.trees.items():
         neighbour = topology.neighbours(name)[0]
-        tree.hear(neighbour, Offer("a ghost", 1 << 60, 0, None), 0.0)
+        tree.hear(neighbour, Offer(0, "a ghost", 1 << 60, 0, None), 0.0)
     forest.run(Tree.bound(period=PERIOD, expiry=EXPIRY, latency=LATENCY, diameter=4))
     forest.check_agreed()
+
+
+def test_an_offer_that_was_overtaken_changes_nothing() -> None:
+    tree = Tree("b1", incarnation=1, period=PERIOD, expiry=EXPIRY)
+    tree.hear("b0", Offer(2, "b0", 11, 0, None), 0.0)
+    assert tree.parent == "b0"
+    assert not tree.hear("b0", Offer(1, "b0", 10, 0, None), 0.1)
+    assert tree.parent == "b0"

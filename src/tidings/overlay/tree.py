@@ -28,8 +28,10 @@ _FARTHEST: Final = 256
 
 
 class Offer(msgspec.Struct, frozen=True, gc=False):
-    """What a broker tells each neighbour of its place in the tree."""
+    """What a broker tells each neighbour of its place in the tree; numbers rise, so that one that
+    was overtaken on its way can be told."""
 
+    number: int
     root: str
     beat: int
     distance: int
@@ -44,10 +46,12 @@ class Tree:
         self.root, self.distance = name, 0
         self.parent: str | None = None
         self.beat = incarnation << 32  # a root that comes back beats where it has never beaten
-        self._own = self.beat
+        self._own = self._number = self.beat
         self._period, self._expiry = period, expiry
         self._offers: dict[str, Offer] = {}
         self._heard_at: dict[str, float] = {}
+        self._latest: dict[str, int] = {}
+        """For each neighbour the number of its latest offer."""
         self._newest: dict[str, tuple[int, float]] = {}
         """For each root the newest beat, and when it was first heard."""
         self._offered: dict[str, tuple[int, int]] = {}
@@ -61,10 +65,14 @@ class Tree:
 
     def offer(self) -> Offer:
         """What to tell the neighbours."""
-        return Offer(self.root, self.beat, self.distance, self.parent)
+        self._number += 1
+        return Offer(self._number, self.root, self.beat, self.distance, self.parent)
 
     def hear(self, neighbour: str, offer: Offer, now: float) -> bool:
         """Take a neighbour's offer; whether there is something new to tell."""
+        if offer.number <= self._latest.get(neighbour, -1):
+            return False
+        self._latest[neighbour] = offer.number
         self._offers[neighbour] = offer
         self._heard_at[neighbour] = now
         newest = self._newest.get(offer.root)
