@@ -7,8 +7,9 @@ computed from them, and `audit` does that where it finds them at odds.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Mapping
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from tidings.events import Filter, Notification
 from tidings.matching import Index
@@ -18,6 +19,9 @@ P = TypeVar("P", bound=Hashable)
 
 Table = dict[Filter, int]
 NOTHING: Mapping[Filter, int] = {}
+_FEW: Final = 2
+_REMEMBERED: Final = 4_096
+"""Of events that are alike in the few attributes that matter, so many are remembered."""
 
 
 class Tables(Generic[P]):
@@ -44,6 +48,10 @@ class Tables(Generic[P]):
         self._reductions: dict[P, Restricted] = {}
         self._holders: dict[Filter, set[P]] = {}
         self._index: Index | None = None
+        self._names: Counter[str] = Counter()
+        """How many filters name an attribute."""
+        self._found: dict[tuple[object, ...], frozenset[P]] = {}
+        """Who wants events with these values, since the last change."""
         self.repairs = 0
         """How often something computed did not fit the tables."""
         # Sums of hashes of what each reduction was fed, limited to, and has told: see `audit`.
@@ -148,24 +156,43 @@ class Tables(Generic[P]):
 
     def match(self, notification: Notification) -> set[P]:
         """The ports that want it."""
+        asked = self._asked(notification)
+        if asked is not None and asked in self._found:
+            return set(self._found[asked])
         if self._index is None:
             self._index = Index()
             self._index.add_many((f, f) for f in self._holders)
         found: set[P] = set()
         for filter_ in self._index.match(notification):
             found |= self._holders.get(filter_, set())
+        if asked is not None and len(self._found) < _REMEMBERED:
+            self._found[asked] = frozenset(found)
         return found
 
+    def _asked(self, notification: Notification) -> tuple[object, ...] | None:
+        """All that matters of an event here, if that is few strings, which are likely to recur.
+
+        (Numbers are not, and to a dictionary 1 is the same as a truth value.)
+        """
+        if len(self._names) > _FEW:
+            return None
+        values = tuple([notification.attributes.get(name) for name in self._names])
+        return values if all(v is None or v.__class__ is str for v in values) else None
+
     def _hold(self, port: P, filter_: Filter, holds: bool) -> None:
+        self._found.clear()
         holders = self._holders.setdefault(filter_, set())
         if holds:
-            if not holders and self._index is not None:
-                self._index.add(filter_, filter_)
+            if not holders:
+                self._names.update(_names(filter_))
+                if self._index is not None:
+                    self._index.add(filter_, filter_)
             holders.add(port)
             return
         holders.remove(port)
         if not holders:
             del self._holders[filter_]
+            self._names -= Counter(_names(filter_))
             if self._index is not None:
                 self._index.remove(filter_)
 
@@ -190,6 +217,8 @@ class Tables(Generic[P]):
     def _repair(self) -> None:
         self.repairs += 1
         self._holders, self._index = self._computed_holders(), None
+        self._names = Counter(name for filter_ in self._holders for name in _names(filter_))
+        self._found.clear()
         for neighbour in self._reductions:
             self._rebuild(neighbour)
 
@@ -224,6 +253,10 @@ def difference(before: Mapping[Filter, int], after: Mapping[Filter, int]) -> Cha
     added = {f: n - before.get(f, 0) for f, n in after.items() if n > before.get(f, 0)}
     removed = {f: n - after.get(f, 0) for f, n in before.items() if n > after.get(f, 0)}
     return Change(added, removed)
+
+
+def _names(filter_: Filter) -> set[str]:
+    return {name for c in filter_.conjunctions for name in c.constraints}
 
 
 def _sum(table: Mapping[Filter, int]) -> int:
