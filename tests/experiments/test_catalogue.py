@@ -44,7 +44,7 @@ def test_its_plots_show_quantities_and_parameters_that_exist(experiment: Experim
         assert {panel.x, *panel.where} <= set(parameters(point))
         assert any(
             all(getattr(point, name) == value for name, value in panel.where.items())
-            for point in experiment.points(full=False)
+            for point in experiment.points(full=True)
         )
 
 

@@ -31,23 +31,24 @@ _SETTINGS: Final[dict[Any, Any]] = {
 def draw(
     experiment: Experiment[P], points: Sequence[P], summaries: Sequence[Summary], out: Path
 ) -> list[Path]:
-    """All panels of an experiment in one picture, as SVG and as PNG; none if it has no panels."""
-    if not experiment.panels:
+    """All panels that there are figures for in one picture, as SVG and as PNG."""
+    panels = [panel for panel in experiment.panels if _lines(panel, summaries)]
+    if not panels:
         return []
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    across = min(2, len(experiment.panels))
-    down = -(-len(experiment.panels) // across)
+    across = min(2, len(panels))
+    down = -(-len(panels) // across)
     with pyplot.rc_context(_SETTINGS):
         figure, axes = pyplot.subplots(
             down, across, figsize=(6.4 * across, 4.6 * down), squeeze=False, layout="constrained"
         )
-        for panel, place in zip(experiment.panels, axes.flat, strict=False):
+        for panel, place in zip(panels, axes.flat, strict=False):
             _draw_panel(experiment, panel, points, summaries, place)
-        for place in axes.flat[len(experiment.panels) :]:
+        for place in axes.flat[len(panels) :]:
             place.axis("off")
         figure.suptitle(f"{experiment.title}\n{experiment.source}", fontsize=11)
         figure.supxlabel("bars: standard error of the mean", fontsize=8)
