@@ -76,10 +76,10 @@ def test_what_was_stored_is_there_again_in_a_larger_incarnation() -> None:
 def test_nothing_is_delivered_to_a_session_that_is_not_connected() -> None:
     node = started(stored={"incarnation": 1, "session:carol": ({"1": CHEAP}, {})})
     node.handle(Request("bob", Attach()), now=1.0)
-    publish = Request("bob", Publish(1, Notification({"price": 5})))
+    publish = Request("bob", Publish(1, (Notification({"price": 5}),)))
     assert Deliver not in kinds(node.handle(publish, now=2.0))
     node.handle(Request("carol", Attach({"1": CHEAP})), now=3.0)
-    publish = Request("bob", Publish(2, Notification({"price": 5})))
+    publish = Request("bob", Publish(2, (Notification({"price": 5}),)))
     assert Deliver in kinds(node.handle(publish, now=4.0))
 
 
@@ -88,9 +88,9 @@ def test_what_a_client_has_heard_is_not_delivered_again() -> None:
     node.handle(Request("carol", Attach({"1": CHEAP}, cursor={"bob": 7})), now=1.0)
     node.handle(Request("bob", Attach()), now=1.0)
     cheap = Notification({"price": 5})
-    assert Deliver not in kinds(node.handle(Request("bob", Publish(7, cheap)), now=2.0))
-    assert Deliver in kinds(node.handle(Request("bob", Publish(8, cheap)), now=2.0))
-    assert Deliver not in kinds(node.handle(Request("bob", Publish(8, cheap)), now=2.0))
+    assert Deliver not in kinds(node.handle(Request("bob", Publish(7, (cheap,))), now=2.0))
+    assert Deliver in kinds(node.handle(Request("bob", Publish(8, (cheap,))), now=2.0))
+    assert Deliver not in kinds(node.handle(Request("bob", Publish(8, (cheap,))), now=2.0))
 
 
 def test_a_session_that_is_unknown_or_differs_is_asked_for_again() -> None:
@@ -115,7 +115,7 @@ def test_a_subscription_under_a_used_id_replaces_the_old_one() -> None:
     node.handle(Request("carol", Attach({"1": CHEAP})), now=1.0)
     node.handle(Request("carol", Subscribe("1", Filter.parse("price > 10"))), now=1.0)
     node.handle(Request("bob", Attach()), now=1.0)
-    publish = Request("bob", Publish(1, Notification({"price": 5})))
+    publish = Request("bob", Publish(1, (Notification({"price": 5}),)))
     assert Deliver not in kinds(node.handle(publish, now=2.0))
 
 
@@ -123,7 +123,7 @@ def test_unadvertised_events_are_refused() -> None:
     node = started(Settings(advertisements="simple"))
     node.handle(Request("bob", Attach()), now=1.0)
     node.handle(Request("bob", Advertise("1", CHEAP)), now=1.0)
-    effects = node.handle(Request("bob", Publish(1, Notification({"price": 50}))), now=2.0)
+    effects = node.handle(Request("bob", Publish(1, (Notification({"price": 50}),))), now=2.0)
     assert isinstance(effects[0], Reply)
     assert isinstance(effects[0].answer, Refused)
 
@@ -163,7 +163,7 @@ def _anything(random: Random, number: int) -> Input:
         case 2:
             return Request(client, Advertise(str(number), Filter.parse(random_filter(random))))
         case 3:
-            return Request(client, Publish(number, Notification(random_event(random))))
+            return Request(client, Publish(number, (Notification(random_event(random)),)))
         case 4:
             return Received(random.choice(("b0", "b2")), Frame(1 << 20, 0, -1, 0))
         case _:

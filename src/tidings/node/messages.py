@@ -16,6 +16,9 @@ from tidings.events import Filter, Notification
 SUBSCRIPTIONS: Final = 0
 ADVERTISEMENTS: Final = 1
 
+NOW: Final = -1
+BEGIN: Final = -2
+
 View: TypeAlias = tuple[int, int]
 
 
@@ -27,6 +30,8 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     notification: Notification
     flood: bool = False
     """It goes to everybody, since its publisher has not advertised it."""
+    time: float = 0.0
+    """When it was published, in seconds since 1970; never less than that of the tick before."""
 
 
 class Update(msgspec.Struct, frozen=True):
@@ -72,4 +77,51 @@ class Repair(msgspec.Struct, frozen=True):
     content: dict[Filter, int]
 
 
-Body: TypeAlias = Event | Update | Member | Check | Differ | Repair
+class Streams(msgspec.Struct, frozen=True):
+    """These streams come by way of the sender, and their flow begins anew: see `delivery`."""
+
+    paths: dict[str, tuple[str, ...]]
+    """The nodes on the way from each stream's own to the sender."""
+
+
+class Silence(msgspec.Struct, frozen=True):
+    """Whatever the receiver wants of these streams up to these ticks, it has been sent."""
+
+    upto: dict[str, int]
+
+
+class Fetch(msgspec.Struct, frozen=True):
+    """Send again what a filter matches. It goes to the stream's own node, which has the log."""
+
+    stream: str
+    since: int
+    """Behind this tick; or `NOW` or `BEGIN`."""
+    after: float
+    """Or from this time on, if it is above 0."""
+    filter: Filter | None
+    """None stands for what the last node on the way wants."""
+    number: int
+    """The asking node's own, for its answer."""
+    path: tuple[str, ...]
+    """The nodes it came by, the asking one first."""
+
+
+class Fetched(msgspec.Struct, frozen=True):
+    """The answer to a fetch, or the first part of it. It goes back by the same way."""
+
+    stream: str
+    number: int
+    path: tuple[str, ...]
+    since: int
+    upto: int
+    events: tuple[Event, ...]
+    """All that was asked for in (since, upto]."""
+    is_live: bool
+    """Whatever comes later in the stream follows on this link."""
+    lost: bool = False
+    """What was asked for begins before `since`, but is no longer kept."""
+
+
+Body: TypeAlias = (
+    Event | Update | Member | Check | Differ | Repair | Streams | Silence | Fetch | Fetched
+)

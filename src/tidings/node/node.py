@@ -86,7 +86,7 @@ class Node:
     >>> hears = Attach(subscriptions={"1": Filter.parse("price < 10")})
     >>> _ = node.handle(Request("carol", hears), now=1.0)
     >>> _ = node.handle(Request("bob", Attach()), now=1.0)
-    >>> cheap = Publish(1, Notification({"price": 5}))
+    >>> cheap = Publish(1, (Notification({"price": 5}),))
     >>> [effect.session for effect in node.handle(Request("bob", cheap), now=2.0)]
     ['carol']
     """
@@ -601,15 +601,16 @@ class Node:
     # -- events --------------------------------------------------------------------------------
 
     def _publish(self, session: Session, body: Publish) -> None:
-        flood = False
-        if self.advertisements is not None:
-            ads = session.advertisements.values()
-            flood = not any(ad.matches(body.notification) for ad in ads)
-            if flood and self.settings.enforce:
-                reason = "no advertisement of yours matches this; advertise it first"
-                self._answer(session.name, Refused(str(body.tick), reason))
-                return
-        self._route(Event(session.name, body.tick, body.notification, flood), session)
+        for number, notification in enumerate(body.notifications, body.number):
+            flood = False
+            if self.advertisements is not None:
+                ads = session.advertisements.values()
+                flood = not any(ad.matches(notification) for ad in ads)
+                if flood and self.settings.enforce:
+                    reason = "no advertisement of yours matches this; advertise it first"
+                    self._answer(session.name, Refused(str(number), reason))
+                    continue
+            self._route(Event(session.name, number, notification, flood), session)
 
     def _event(self, neighbour: Neighbour, event: Event) -> None:
         self._route(event, neighbour)

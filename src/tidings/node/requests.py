@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
 from tidings.events import Filter, Notification
+
+Cursor: TypeAlias = dict[str, int]
+"""A position: of each stream, the last tick that lies behind it."""
+Since: TypeAlias = Cursor | float | Literal["begin"] | None
+"""Where to begin: behind a cursor, at a time, with the first event kept, or now."""
 
 
 class Attach(msgspec.Struct, frozen=True):
@@ -21,16 +26,40 @@ class Attach(msgspec.Struct, frozen=True):
 
 
 class Subscribe(msgspec.Struct, frozen=True):
-    """Hear what the filter matches, until `Unsubscribe` with the same id."""
+    """Hear what the filter matches, until `Unsubscribe` with the same id.
+
+    A node with a log accepts it once the subscription has started in every stream that can be
+    reached. A durable subscription that is known goes on behind what was acknowledged, unless
+    `since` says otherwise.
+    """
 
     id: str
     filter: Filter
+    durable: str | None = None
+    """The name under which the node keeps its cursor."""
+    since: Since = None
 
 
 class Unsubscribe(msgspec.Struct, frozen=True):
-    """Hear it no longer; an unknown id is no error."""
+    """Hear it no longer; an unknown id is no error. Also ends a `Watch`."""
 
     id: str
+    forget: bool = False
+    """Forget the cursor of a durable subscription, too."""
+
+
+class Acknowledge(msgspec.Struct, frozen=True):
+    """A durable subscription need never again be told of what lies up to this cursor."""
+
+    id: str
+    cursor: Cursor
+
+
+class Watch(msgspec.Struct, frozen=True):
+    """Say whether somebody wants something that this filter matches, now and when it changes."""
+
+    id: str
+    filter: Filter
 
 
 class Advertise(msgspec.Struct, frozen=True):
@@ -47,10 +76,14 @@ class Unadvertise(msgspec.Struct, frozen=True):
 
 
 class Publish(msgspec.Struct, frozen=True, gc=False):
-    """Say what happened. Ticks rise; one that is not above the last is taken for a repetition."""
+    """Say what happened.
 
-    tick: int
-    notification: Notification
+    A client numbers its notifications; `number` is that of the first, and the others follow on
+    it. One that is not above the last is taken for a repetition.
+    """
+
+    number: int
+    notifications: tuple[Notification, ...]
 
 
 class Renew(msgspec.Struct, frozen=True):
@@ -64,7 +97,16 @@ class Detach(msgspec.Struct, frozen=True):
 
 
 RequestBody: TypeAlias = (
-    Attach | Subscribe | Unsubscribe | Advertise | Unadvertise | Publish | Renew | Detach
+    Attach
+    | Subscribe
+    | Unsubscribe
+    | Acknowledge
+    | Watch
+    | Advertise
+    | Unadvertise
+    | Publish
+    | Renew
+    | Detach
 )
 
 
@@ -72,17 +114,44 @@ class Accepted(msgspec.Struct, frozen=True):
     """The request is stored and will survive a crash."""
 
     id: str
+    number: int = 0
+    """Up to this number the session's publications are kept."""
 
 
 class Refused(msgspec.Struct, frozen=True):
-    """The request was not carried out."""
+    """The request was not carried out, or what it began has ended."""
 
     id: str
     reason: str
+    cursor: Cursor | None = None
+    """Where to go on, if it was that events are no longer kept."""
 
 
 class Resend(msgspec.Struct, frozen=True):
     """The session is unknown or differs from what the client says: attach again."""
 
 
-Answer: TypeAlias = Accepted | Refused | Resend
+class Progress(msgspec.Struct, frozen=True):
+    """A subscription has been told of everything up to this cursor: the rest was silence."""
+
+    id: str
+    cursor: Cursor
+    is_live: bool
+    """It has caught up in every stream that can be reached."""
+
+
+class Missed(msgspec.Struct, frozen=True):
+    """So many events of a live subscription were not sent, since the client did not read."""
+
+    id: str
+    count: int
+
+
+class Interest(msgspec.Struct, frozen=True):
+    """The answer to `Watch`."""
+
+    id: str
+    is_wanted: bool
+
+
+Answer: TypeAlias = Accepted | Refused | Resend | Progress | Missed | Interest

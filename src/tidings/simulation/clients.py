@@ -76,7 +76,7 @@ class Client:
         if not isinstance(notification, Notification):
             notification = Notification(notification)
         self.tick += 1
-        self._ask(self, Publish(self.tick, notification))
+        self._ask(self, Publish(self.tick, (notification,)))
         return self.tick
 
     def close(self) -> None:

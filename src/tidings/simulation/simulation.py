@@ -335,8 +335,9 @@ class Simulation:
         if not client.is_alive or client.at not in self.nodes:
             return False
         if isinstance(body, Publish):
-            for watcher in self.watchers:
-                watcher.published(client, Event(client.name, body.tick, body.notification))
+            for number, notification in enumerate(body.notifications, body.number):
+                for watcher in self.watchers:
+                    watcher.published(client, Event(client.name, number, notification))
         self._handle(client.at, Request(client.name, body))
         return True
 
