@@ -22,7 +22,7 @@ BEGIN: Final = -2
 View: TypeAlias = tuple[int, int]
 
 
-class Event(msgspec.Struct, frozen=True, gc=False):
+class Event(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=40):
     """A notification and its place in its publisher's stream."""
 
     stream: str
@@ -34,7 +34,7 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     """When it was published, in seconds since 1970; never less than that of the tick before."""
 
 
-class Update(msgspec.Struct, frozen=True):
+class Update(msgspec.Struct, frozen=True, array_like=True, tag=41):
     """What the receiver is to add to and remove from its table for the sender, as one change."""
 
     table: int
@@ -45,13 +45,13 @@ class Update(msgspec.Struct, frozen=True):
     """`added` is the whole table."""
 
 
-class Member(msgspec.Struct, frozen=True):
+class Member(msgspec.Struct, frozen=True, array_like=True, tag=42):
     """The sender has made the receiver its parent (if odd) or has ceased to (if even)."""
 
     number: int
 
 
-class Check(msgspec.Struct, frozen=True):
+class Check(msgspec.Struct, frozen=True, array_like=True, tag=43):
     """The digest of what the receiver should hold for the sender."""
 
     table: int
@@ -59,7 +59,7 @@ class Check(msgspec.Struct, frozen=True):
     digest: int
 
 
-class Differ(msgspec.Struct, frozen=True):
+class Differ(msgspec.Struct, frozen=True, array_like=True, tag=44):
     """The receiver of a check holds something else: the digests of its buckets."""
 
     table: int
@@ -67,7 +67,7 @@ class Differ(msgspec.Struct, frozen=True):
     buckets: tuple[int, ...]
 
 
-class Repair(msgspec.Struct, frozen=True):
+class Repair(msgspec.Struct, frozen=True, array_like=True, tag=45):
     """What the buckets that differ should hold."""
 
     table: int
@@ -77,20 +77,21 @@ class Repair(msgspec.Struct, frozen=True):
     content: dict[Filter, int]
 
 
-class Streams(msgspec.Struct, frozen=True):
+class Streams(msgspec.Struct, frozen=True, array_like=True, tag=46):
     """These streams come by way of the sender, and their flow begins anew: see `delivery`."""
 
+    view: View
     paths: dict[str, tuple[str, ...]]
-    """The nodes on the way from each stream's own to the sender."""
+    """The nodes on the way from each stream's own to the sender; empty if it comes no longer."""
 
 
-class Silence(msgspec.Struct, frozen=True):
+class Silence(msgspec.Struct, frozen=True, array_like=True, tag=47):
     """Whatever the receiver wants of these streams up to these ticks, it has been sent."""
 
     upto: dict[str, int]
 
 
-class Fetch(msgspec.Struct, frozen=True):
+class Fetch(msgspec.Struct, frozen=True, array_like=True, tag=48):
     """Send again what a filter matches. It goes to the stream's own node, which has the log."""
 
     stream: str
@@ -106,7 +107,7 @@ class Fetch(msgspec.Struct, frozen=True):
     """The nodes it came by, the asking one first."""
 
 
-class Fetched(msgspec.Struct, frozen=True):
+class Fetched(msgspec.Struct, frozen=True, array_like=True, tag=49):
     """The answer to a fetch, or the first part of it. It goes back by the same way."""
 
     stream: str

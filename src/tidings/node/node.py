@@ -23,20 +23,26 @@ from math import inf
 from operator import attrgetter
 from typing import Any, Final
 
-from tidings.events import Filter
+from tidings.events import Filter, Notification
 from tidings.node import stabilisation
+from tidings.node.deliveries import Deliveries
 from tidings.node.host import (
     Deliver,
+    Drained,
     Effect,
+    Full,
     Input,
     LinkDown,
     LinkUp,
     Received,
+    Records,
     Reply,
     Request,
     Send,
+    Span,
     Store,
     Sync,
+    Trimmed,
     Wake,
     Woken,
 )
@@ -46,17 +52,23 @@ from tidings.node.messages import (
     Check,
     Differ,
     Event,
+    Fetch,
+    Fetched,
     Member,
     Repair,
+    Silence,
+    Streams,
     Update,
 )
 from tidings.node.ports import Neighbour, Port, Session, count
 from tidings.node.requests import (
     Accepted,
+    Acknowledge,
     Advertise,
     Answer,
     Attach,
     Detach,
+    Interest,
     Publish,
     Refused,
     Renew,
@@ -64,8 +76,10 @@ from tidings.node.requests import (
     Subscribe,
     Unadvertise,
     Unsubscribe,
+    Watch,
 )
 from tidings.node.settings import Settings
+from tidings.node.watches import Watches
 from tidings.overlay import Frame, Link, Offer, Tree
 from tidings.routing import Change
 from tidings.routing.tables import Tables
@@ -98,8 +112,9 @@ class Node:
         *,
         neighbours: Mapping[str, str] | None = None,
         stored: Mapping[str, Any] | None = None,
+        log: Span | None = None,
     ) -> None:
-        """`neighbours` by name with their roles; `stored` is what an earlier node had stored."""
+        """`neighbours` by name with their roles; what an earlier node had stored and logged."""
         self.name = name
         self.settings = settings
         self._patience = settings.patience()
@@ -120,6 +135,10 @@ class Node:
         self._timer = 0
         self._wake_at = self._links_at = inf
         self._touched: dict[Neighbour, None] = {}
+        self.deliveries: Deliveries | None = None
+        if settings.log:
+            self.deliveries = Deliveries(self, log or Span())
+        self._watches = Watches(lambda name, id, is_: self._answer(name, Interest(id, is_)))
         self._heard: dict[str, int] = {}
         self._heard_before: dict[str, int] = {}
         self._handlers: dict[type, Callable[[Any], None]] = {
@@ -128,6 +147,10 @@ class Node:
             Woken: self._woken,
             LinkUp: self._link_up,
             LinkDown: self._link_down,
+            Full: self._full,
+            Drained: self._drained,
+            Records: self._records,
+            Trimmed: self._trimmed,
         }
         self._bodies: dict[type, Callable[[Neighbour, Any], None]] = {
             Event: self._event,
@@ -137,6 +160,12 @@ class Node:
             Differ: self._differ,
             Repair: self._repair,
         }
+        if self.deliveries is not None:
+            self._bodies[Event] = self.deliveries.event
+            self._bodies[Streams] = self._streams
+            self._bodies[Silence] = self.deliveries.silence
+            self._bodies[Fetch] = self.deliveries.fetch
+            self._bodies[Fetched] = self._fetched
 
     def start(self, now: float) -> list[Effect]:
         """The first input: comes up with what was stored, and greets the neighbours."""
@@ -158,6 +187,9 @@ class Node:
             if key.startswith("session:"):
                 session = self._open_session(key.removeprefix("session:"))
                 self._become(session, *content)
+        if self.deliveries is not None:
+            self.deliveries.restore(self._stored)
+            self._at(now + settings.progress, self._tell_progress)
         self._stored.clear()
         if settings.check < inf:
             self._at(now + settings.check, self._check_neighbours)
@@ -242,9 +274,20 @@ class Node:
         if due < inf:
             self._wake_links_at(due)
 
-    def _send(self, neighbour: Neighbour, body: Any) -> None:
+    def emit(self, effect: Effect) -> None:
+        """Have the host do something; for the parts of a node."""
+        self._effects.append(effect)
+
+    def send(self, neighbour: Neighbour, body: Any) -> None:
+        """Tell a neighbour something; for the parts of a node."""
         neighbour.link.send(body, self._now)
         self._touched[neighbour] = None
+
+    def send_event(self, neighbour: Neighbour, event: Event) -> None:
+        """Pass an event on; it waits if the neighbour can't be reached, but not for ever."""
+        self.send(neighbour, event)
+        if not neighbour.is_up:
+            self._keep(neighbour)
 
     def _received(self, input: Received) -> None:
         neighbour = self.neighbours.get(input.neighbour)
@@ -270,7 +313,7 @@ class Node:
             joined = int(self.tree.parent == neighbour.name)
             self._change_view(neighbour, joined=joined, joined_by=0)
             if joined:
-                self._send(neighbour, Member(joined))
+                self.send(neighbour, Member(joined))
         if self.subscriptions.has(neighbour):
             self._tell_whole(neighbour)
 
@@ -311,6 +354,8 @@ class Node:
         neighbour.link.reset(self._identity())
         self._replace(SUBSCRIPTIONS, neighbour, {})
         self._replace(ADVERTISEMENTS, neighbour, {})
+        if self.deliveries is not None:
+            self.deliveries.closed(neighbour)
 
     # -- the tree ------------------------------------------------------------------------------
 
@@ -354,7 +399,7 @@ class Node:
         """Join a neighbour, or leave it if it was joined."""
         number = neighbour.joined + 1
         self._change_view(neighbour, joined=number, joined_by=neighbour.joined_by)
-        self._send(neighbour, Member(number))
+        self.send(neighbour, Member(number))
         self._tell_whole(neighbour)
 
     def _member(self, neighbour: Neighbour, message: Member) -> None:
@@ -380,6 +425,8 @@ class Node:
     def _close_tables(self, neighbour: Neighbour) -> None:
         self._replace(SUBSCRIPTIONS, neighbour, {}, leaving=True)
         self._replace(ADVERTISEMENTS, neighbour, {}, leaving=True)
+        if self.deliveries is not None:
+            self.deliveries.closed(neighbour)
 
     def _tables(self, table: int) -> Tables[Port] | None:
         return self.subscriptions if table == SUBSCRIPTIONS else self.advertisements
@@ -406,9 +453,14 @@ class Node:
         """What a port wants or advertises has changed: tell each neighbour what follows."""
         if not change:
             return
+        if table == SUBSCRIPTIONS and self._watches:
+            self._watches.changed(change, self.subscriptions)
         if table == ADVERTISEMENTS and isinstance(port, Neighbour):
+            told = port.told
             self.subscriptions.restrict(port, change)
             self._tell(SUBSCRIPTIONS, port)
+            if self.deliveries is not None and port.told > told:
+                self.deliveries.renew(port)
         for neighbour in self.neighbours.values():
             if neighbour is not port:
                 self._tell(table, neighbour)
@@ -419,7 +471,8 @@ class Node:
             change = tables.drain(neighbour)
             if change and neighbour.link.peer:
                 update = Update(table, neighbour.view, change.added, change.removed)
-                self._send(neighbour, update)
+                self.send(neighbour, update)
+                neighbour.told += table == SUBSCRIPTIONS
 
     def _tell_whole(self, neighbour: Neighbour) -> None:
         for table in (ADVERTISEMENTS, SUBSCRIPTIONS):
@@ -427,7 +480,10 @@ class Node:
             if tables is not None and tables.has(neighbour):
                 tables.drain(neighbour)
                 told = dict(tables.told(neighbour))
-                self._send(neighbour, Update(table, neighbour.view, told, {}, whole=True))
+                self.send(neighbour, Update(table, neighbour.view, told, {}, whole=True))
+                neighbour.told += table == SUBSCRIPTIONS
+        if self.deliveries is not None:
+            self.deliveries.opened(neighbour)
 
     def _update(self, neighbour: Neighbour, message: Update) -> None:
         if not neighbour.sees(message.view):
@@ -452,7 +508,7 @@ class Node:
                     tables = self._tables(table)
                     if tables is not None and tables.has(neighbour):
                         told = tables.told(neighbour)
-                        self._send(neighbour, stabilisation.check(table, neighbour.view, told))
+                        self.send(neighbour, stabilisation.check(table, neighbour.view, told))
         self._at(self._now + self.settings.check, self._check_neighbours)
 
     def _check_soon(self, neighbour: Neighbour) -> None:
@@ -473,20 +529,22 @@ class Node:
             )
             if answer is not None:
                 self._check_soon(neighbour)  # whatever befell it may have befallen us
-                self._send(neighbour, answer)
+                self.send(neighbour, answer)
 
     def _differ(self, neighbour: Neighbour, message: Differ) -> None:
         tables = self._tables(message.table)
         if tables is not None and neighbour.sees(message.view) and tables.has(neighbour):
             self._check_soon(neighbour)
             told = tables.told(neighbour)
-            self._send(neighbour, stabilisation.repair(message, neighbour.view, told))
+            self.send(neighbour, stabilisation.repair(message, neighbour.view, told))
 
     def _repair(self, neighbour: Neighbour, message: Repair) -> None:
         tables = self._tables(message.table)
         if tables is not None and neighbour.sees(message.view):
             held = tables.wanted.get(neighbour, {})
             self._replace(message.table, neighbour, stabilisation.repaired(message, held))
+            if self.deliveries is not None:
+                self.deliveries.repaired(neighbour)
 
     # -- sessions ------------------------------------------------------------------------------
 
@@ -500,16 +558,29 @@ class Node:
                 self._answer(input.session, Resend())
         else:
             self._renew_lease(session)
-            self._serve(session, body)
+            self._serve(session, body, input.time)
 
-    def _serve(self, session: Session, body: Any) -> None:
+    def _serve(self, session: Session, body: Any, time: float) -> None:
+        deliveries = self.deliveries
         match body:
+            case Publish() if deliveries is not None:
+                deliveries.publish(session, body, time, self._is_for_all)
             case Publish():
                 self._publish(session, body)
+            case Subscribe() if deliveries is not None:
+                deliveries.subscribe(session, body, time)
             case Subscribe():
                 self._set(session, session.subscriptions, SUBSCRIPTIONS, body.id, body.filter)
+            case Unsubscribe() if deliveries is not None:
+                self._watches.remove(session.name, body.id)
+                deliveries.unsubscribe(session, body)
             case Unsubscribe():
                 self._set(session, session.subscriptions, SUBSCRIPTIONS, body.id, None)
+            case Acknowledge() if deliveries is not None:
+                deliveries.acknowledge(session, body)
+            case Watch():
+                self._watches.add(session.name, body.id, body.filter, self.subscriptions)
+                self._answer(session.name, Accepted(body.id))
             case Advertise():
                 self._set(session, session.advertisements, ADVERTISEMENTS, body.id, body.filter)
             case Unadvertise():
@@ -531,11 +602,21 @@ class Node:
     def _attach(self, session: Session, body: Attach) -> None:
         session.is_connected = True
         self._renew_lease(session)
+        if self.deliveries is not None:
+            self._become(session, {}, dict(body.advertisements))
+            self._answer(session.name, Accepted("attach", self.deliveries.published(session.name)))
+            for id, filter_ in body.subscriptions.items():
+                self.deliveries.subscribe(session, Subscribe(id, filter_, since=body.cursor), 0.0)
+            return
         for stream, tick in body.cursor.items():
             self._heard[stream] = max(tick, self._last_tick(stream))
         self._become(session, dict(body.subscriptions), dict(body.advertisements))
         self._store(session)
         self._answer(session.name, Accepted("attach"))
+
+    def want(self, session: Session, added: dict[Filter, int], removed: dict[Filter, int]) -> None:
+        """A session wants more or less; for the parts of a node."""
+        self._change(SUBSCRIPTIONS, session, added, removed)
 
     def _become(
         self,
@@ -543,6 +624,9 @@ class Node:
         subscriptions: dict[str, Filter],
         advertisements: dict[str, Filter],
     ) -> None:
+        if self.deliveries is not None:
+            self.deliveries.close(session)
+        self._watches.close(session.name)
         session.subscriptions, session.advertisements = subscriptions, advertisements
         self._replace(ADVERTISEMENTS, session, count(advertisements))
         self._replace(SUBSCRIPTIONS, session, count(subscriptions))
@@ -585,12 +669,18 @@ class Node:
             self._at(session.expires, lambda: self._lease_over(session))
 
     def _close_session(self, session: Session) -> None:
+        if self.deliveries is not None:
+            self.deliveries.close(session)
+        self._watches.close(session.name)
         del self.sessions[session.name]
-        self._effects.append(Store(f"session:{session.name}", None))
+        if self.deliveries is None:
+            self._effects.append(Store(f"session:{session.name}", None))
         self._replace(SUBSCRIPTIONS, session, {}, leaving=True)
         self._replace(ADVERTISEMENTS, session, {}, leaving=True)
 
     def _store(self, session: Session) -> None:
+        if self.deliveries is not None:
+            return  # a session ends with its connection; what is to last is durable
         content = (dict(session.subscriptions), dict(session.advertisements))
         self._effects.append(Store(f"session:{session.name}", content))
         self._effects.append(Sync())
@@ -602,15 +692,23 @@ class Node:
 
     def _publish(self, session: Session, body: Publish) -> None:
         for number, notification in enumerate(body.notifications, body.number):
-            flood = False
-            if self.advertisements is not None:
-                ads = session.advertisements.values()
-                flood = not any(ad.matches(notification) for ad in ads)
-                if flood and self.settings.enforce:
-                    reason = "no advertisement of yours matches this; advertise it first"
-                    self._answer(session.name, Refused(str(number), reason))
-                    continue
-            self._route(Event(session.name, number, notification, flood), session)
+            flood = self._is_for_all(session, notification)
+            if flood is None:
+                reason = "no advertisement of yours matches this; advertise it first"
+                self._answer(session.name, Refused(str(number), reason))
+            else:
+                self._route(Event(session.name, number, notification, flood), session)
+
+    def _is_for_all(self, session: Session, notification: Notification) -> bool | None:
+        """Whether it goes to everybody since it was not advertised; None if it may not go at all.
+
+        Where advertisements don't steer subscriptions, everything may go wherever it is wanted.
+        """
+        if self.advertisements is None:
+            return False
+        if any(ad.matches(notification) for ad in session.advertisements.values()):
+            return False
+        return None if self.settings.enforce else True
 
     def _event(self, neighbour: Neighbour, event: Event) -> None:
         self._route(event, neighbour)
@@ -633,12 +731,43 @@ class Node:
                 if port.is_connected:
                     self._effects.append(Deliver(port.name, event))
             elif port is not source:
-                self._send(port, event)
-                if not port.is_up:
-                    self._keep(port)
+                self.send_event(port, event)
 
     def _keep(self, neighbour: Neighbour) -> None:
         """An event waits for a neighbour that can't be reached; too many, and it is given up."""
         neighbour.kept += 1
         if neighbour.kept >= self._patience[1]:
             self._forsake(neighbour)
+
+    # -- with a log ----------------------------------------------------------------------------
+
+    def _streams(self, neighbour: Neighbour, message: Streams) -> None:
+        if self.deliveries is not None and neighbour.sees(message.view):
+            self.deliveries.told_ways(neighbour, message)
+
+    def _fetched(self, _: Neighbour, message: Fetched) -> None:
+        if self.deliveries is not None:
+            self.deliveries.fetched(message)
+
+    def _full(self, input: Full) -> None:
+        session = self.sessions.get(input.session)
+        if self.deliveries is not None and session is not None:
+            self.deliveries.full(session)
+
+    def _drained(self, input: Drained) -> None:
+        session = self.sessions.get(input.session)
+        if self.deliveries is not None and session is not None:
+            self.deliveries.drained(session)
+
+    def _records(self, input: Records) -> None:
+        if self.deliveries is not None:
+            self.deliveries.records(input)
+
+    def _trimmed(self, input: Trimmed) -> None:
+        if self.deliveries is not None:
+            self.deliveries.log.trim(input.first)
+
+    def _tell_progress(self) -> None:
+        if self.deliveries is not None:
+            self.deliveries.beat()
+            self._at(self._now + self.settings.progress, self._tell_progress)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import TypeAlias
 
+from tidings.delivery import Reader
 from tidings.events import Filter
 from tidings.node.messages import View
 from tidings.overlay import Link
@@ -14,7 +15,17 @@ from tidings.routing.digest import digest
 class Session:
     """A client: what it wants and advertises, each under the client's own id."""
 
-    __slots__ = ("advertisements", "expires", "is_connected", "name", "order", "subscriptions")
+    __slots__ = (
+        "advertisements",
+        "expires",
+        "is_connected",
+        "is_full",
+        "name",
+        "order",
+        "progress",
+        "readers",
+        "subscriptions",
+    )
 
     def __init__(self, name: str, order: int) -> None:
         self.name = name
@@ -23,6 +34,12 @@ class Session:
         self.advertisements: dict[str, Filter] = {}
         self.expires = inf
         self.is_connected = False
+        # Where the node has a log:
+        self.readers: dict[str, Reader] = {}
+        self.is_full = False
+        """The client does not read."""
+        self.progress: dict[str, int] = {}
+        """What it was told last of how far the flows are."""
 
     @property
     def digest(self) -> int:
@@ -51,6 +68,7 @@ class Neighbour:
         "name",
         "order",
         "role",
+        "told",
     )
 
     def __init__(self, name: str, order: int, role: str, link: Link) -> None:
@@ -68,6 +86,8 @@ class Neighbour:
         self.checks = 0
         """Checks sent since the last that failed."""
         self.check_at = inf
+        self.told = 0
+        """How often it was told what is wanted."""
 
     @property
     def has_joined(self) -> bool:

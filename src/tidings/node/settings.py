@@ -46,12 +46,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     memory: float = 600.0
     """The last tick of a stream is remembered for at least so long."""
 
+    log: bool = False
+    """Publications are kept in a log, and what a crash or a broken link has cost is fetched from
+    it again; else events are delivered at most once."""
+    progress: float = 1.0
+    """With a log, neighbours and clients are told so often how far the streams are."""
+
     def __post_init__(self) -> None:
         reduction(self.subscriptions)
         if self.advertisements is not None:
             reduction(self.advertisements)
         self.patience()
-        for name in ("beat", "pause", "check", "lease", "memory"):
+        for name in ("beat", "pause", "check", "lease", "memory", "progress"):
             if not getattr(self, name) > 0:
                 raise TidingsError(f"{name} is a time above 0, not {getattr(self, name)}")
         if self.silence <= 2 * self.beat:

@@ -8,7 +8,7 @@ computed from them, and `audit` does that where it finds them at odds.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Final, Generic, TypeVar
 
 from tidings.events import Filter, Notification
@@ -159,15 +159,28 @@ class Tables(Generic[P]):
         asked = self._asked(notification)
         if asked is not None and asked in self._found:
             return set(self._found[asked])
-        if self._index is None:
-            self._index = Index()
-            self._index.add_many((f, f) for f in self._holders)
-        found: set[P] = set()
-        for filter_ in self._index.match(notification):
-            found |= self._holders.get(filter_, set())
+        found = self.holders(self.filters(notification))
         if asked is not None and len(self._found) < _REMEMBERED:
             self._found[asked] = frozenset(found)
         return found
+
+    def filters(self, notification: Notification) -> list[Filter]:
+        """The filters in the tables that match it."""
+        if self._index is None:
+            self._index = Index()
+            self._index.add_many((f, f) for f in self._holders)
+        return self._index.match(notification)
+
+    def holders(self, filters: Iterable[Filter]) -> set[P]:
+        """The ports that want what one of these filters matches."""
+        found: set[P] = set()
+        for filter_ in filters:
+            found |= self._holders.get(filter_, set())
+        return found
+
+    def overlap(self, filter: Filter) -> bool:
+        """Whether somebody wants something that this filter matches."""
+        return any(held.overlaps(filter) for held in self._holders)
 
     def _asked(self, notification: Notification) -> tuple[object, ...] | None:
         """All that matters of an event here, if that is few strings, which are likely to recur.

@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from math import inf
 from random import Random
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from tidings.events import TidingsError
 from tidings.node import (
+    Append,
     Deliver,
     Effect,
     Event,
@@ -24,13 +25,16 @@ from tidings.node import (
     LinkDown,
     LinkUp,
     Node,
+    Read,
     Received,
+    Records,
     Reply,
     Request,
     Send,
     Settings,
     Store,
     Sync,
+    Trimmed,
     Wake,
     Woken,
 )
@@ -40,6 +44,9 @@ from tidings.simulation.clients import Client
 from tidings.simulation.store import MemoryStore
 from tidings.simulation.topology import Topology
 from tidings.simulation.traffic import Traffic
+
+_READING: Final = 0.05
+"""Reading the log takes up to so many seconds."""
 
 
 @dataclass(frozen=True)
@@ -186,6 +193,7 @@ class Simulation:
             self.settings,
             neighbours={n: _role(self.topology, name, n) for n in self.topology.neighbours(name)},
             stored=self.stores[name].content,
+            log=self.stores[name].span(),
         )
         self.nodes[name] = node
         self._perform(name, node.start(self.now))
@@ -217,10 +225,30 @@ class Simulation:
                 self.at(effect.at, self._wake, name, effect.at)
             elif effect.__class__ is Store:
                 self.stores[name].write(effect.key, effect.value)
+            elif effect.__class__ is Append:
+                self.stores[name].append(effect.events)
+            elif effect.__class__ is Read:
+                self._read(name, effect)
             elif effect.__class__ is Sync:
                 self.stores[name].sync()
             elif effect.__class__ is Reply and effect.session in self.clients:
                 self.at(self.now, self._answer, effect.session, effect.answer)
+
+    def _read(self, name: str, read: Read) -> None:
+        """The answer comes later, unless the node is somebody else by then."""
+        node = self.nodes[name]
+        found = self.stores[name].read(read.since, read.after, read.limit)
+
+        def answer(*_: Any) -> None:
+            if self.nodes.get(name) is node:
+                self._handle(name, Records(read.number, *found))
+
+        self.at(self.now + self.random.random() * _READING, answer)
+
+    def trim(self, name: str, first: int) -> None:
+        """A broker keeps its log from this tick on only."""
+        self.stores[name].trim(first)
+        self._handle(name, Trimmed(self.stores[name].first))
 
     def _wake(self, name: str, at: float) -> None:
         if self._wakes.get(name) == at and name in self.nodes:
@@ -338,7 +366,7 @@ class Simulation:
             for number, notification in enumerate(body.notifications, body.number):
                 for watcher in self.watchers:
                     watcher.published(client, Event(client.name, number, notification))
-        self._handle(client.at, Request(client.name, body))
+        self._handle(client.at, Request(client.name, body, self.now))
         return True
 
     def _renew(self, client: Client, _: Any) -> None:

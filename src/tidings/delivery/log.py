@@ -1,0 +1,73 @@
+"""The log of a node's own stream: its latest events in memory, and the numbers of the rest."""
+
+from __future__ import annotations
+
+from collections import deque
+from itertools import islice
+from typing import Final, Generic, Protocol, TypeVar
+
+TAIL: Final = 4_096
+"""So many of the latest events are kept in memory, where readers catch up without a pause,"""
+BYTES: Final = 16 << 20
+"""unless they are larger than this."""
+
+
+class Ticked(Protocol):
+    """Whatever has a place in a stream."""
+
+    @property
+    def tick(self) -> int: ...
+
+    @property
+    def time(self) -> float: ...
+
+
+E = TypeVar("E", bound=Ticked)
+
+
+class Log(Generic[E]):
+    """What is kept of a stream: the ticks from `first` to `last`.
+
+    >>> log = Log(first=1, last=40, time=7.0)
+    >>> log.recent(30) is None, log.recent(40)
+    (True, [])
+    """
+
+    def __init__(self, *, first: int, last: int, time: float, tail: int = TAIL) -> None:
+        self.first, self.last = first, last
+        self.time = time
+        """Of the last event."""
+        self._tail: deque[E] = deque()
+        self._sizes: deque[int] = deque()
+        self._longest, self._size = tail, 0
+
+    def append(self, event: E, size: int = 0) -> None:
+        """The next event of the stream, of about so many bytes."""
+        assert event.tick == self.last + 1
+        self.last, self.time = event.tick, event.time
+        self._tail.append(event)
+        self._sizes.append(size)
+        self._size += size
+        while len(self._tail) > self._longest or self._size > BYTES:
+            self._tail.popleft()
+            self._size -= self._sizes.popleft()
+
+    def recent(self, since: int, *, limit: int | None = None) -> list[E] | None:
+        """All events behind `since`, up to `limit`; None if the older ones must be read."""
+        skipped = len(self._tail) - (self.last - since)
+        if skipped < 0:
+            return None
+        stop = None if limit is None else skipped + limit
+        return list(islice(self._tail, skipped, stop))
+
+    def tick_before(self, time: float) -> int | None:
+        """The last tick before a time; None if that must be looked up in the store."""
+        if time > self.time:
+            return self.last
+        if not self._tail or self._tail[0].time >= time:
+            return None if self.first <= self.last - len(self._tail) else self.first - 1
+        return max(e.tick for e in self._tail if e.time < time)
+
+    def trim(self, first: int) -> None:
+        """What comes before this tick is no longer kept."""
+        self.first = max(self.first, first)

@@ -1,0 +1,83 @@
+"""Readers: subscriptions with their positions, and the flows that they follow.
+
+A *flow* is what comes of a stream to a node by itself, event after event. It is *live* when
+nothing that anybody here wants can be missing in it: since a fetch that was sent up the way
+behind everything that this node wants has come back. A reader *follows* a flow once it has
+caught up with it; before that, what it wants is fetched for it alone.
+
+    log     ───────────────●━━━━━━━━━━━━━━━●───────────────▶
+    reader          is here│    fetched    │follows the flow
+"""
+
+from __future__ import annotations
+
+from tidings.events import Filter
+
+UNKNOWN = -1
+"""Nothing is known of a flow yet."""
+
+
+class Flow:
+    """One stream as it comes to this node."""
+
+    __slots__ = ("fetch", "is_live", "probe", "probing", "stream", "told", "upto", "waiting")
+
+    def __init__(self, stream: str) -> None:
+        self.stream = stream
+        self.is_live = False
+        self.upto = UNKNOWN
+        """Everything up to this tick that is wanted here has come."""
+        self.told = UNKNOWN
+        """How much the neighbour it comes by had been told when the flow became live."""
+        self.fetch = 0
+        """The number under which the gap of an interrupted flow is being fetched."""
+        self.probe = 0
+        """The number under which the stream was asked where it is, for those that are..."""
+        self.probing: dict[Reader, None] = {}
+        self.waiting: dict[Reader, None] = {}
+        """... and for the next time."""
+
+    def break_off(self) -> None:
+        """Something may be missing from now on."""
+        self.is_live = False
+        self.fetch = self.probe = 0
+        self.waiting = {**self.probing, **self.waiting}
+        self.probing = {}
+
+
+class Reader:
+    """A subscription of a session, and its position in each stream."""
+
+    __slots__ = (
+        "begun",
+        "durable",
+        "fetches",
+        "filter",
+        "follows",
+        "id",
+        "is_live",
+        "missed",
+        "order",
+        "positions",
+        "session",
+    )
+
+    def __init__(self, session: str, id: str, filter: Filter, order: int) -> None:
+        self.session, self.id, self.filter, self.order = session, id, filter, order
+        self.durable: str | None = None
+        self.positions: dict[str, int] = {}
+        """All up to this tick has been delivered, or was silence."""
+        self.follows: set[str] = set()
+        """The streams in which the position is that of the flow, or ahead of it."""
+        self.fetches: dict[str, int] = {}
+        """The numbers under which something is being fetched."""
+        self.begun = 0.0
+        """The time from which it wants all of a stream that turns up later."""
+        self.is_live: bool | None = None
+        """Whether it follows all streams that can be reached; None until it was told so."""
+        self.missed = 0
+        """What it was not told since its client did not read."""
+
+    def hears(self, stream: str, tick: int) -> bool:
+        """Whether an event of a live flow is new to it."""
+        return stream in self.follows and tick > self.positions[stream]

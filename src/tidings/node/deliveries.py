@@ -1,0 +1,662 @@
+"""Deliveries: what makes a node lose nothing, once it has a log.
+
+Publications go to the log before they go anywhere else. They then flow to whoever wants them, and
+as long as no link on the way has been interrupted, all of them arrive. After an interruption the
+streams that come by that link are told anew (`Streams`), all the way down, and every node with
+readers fetches what it may have missed from the log of the stream's own node. The fetch travels
+behind all that the node wants, so what is published after it was answered flows by itself again.
+That is also how a reader begins, now or in the past, and why its start is a definite tick.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from tidings.delivery import Flow, Log, Reader, Ways
+from tidings.events import Filter, Notification
+from tidings.node.host import Append, Deliver, Read, Records, Reply, Span, Store, Sync
+from tidings.node.messages import BEGIN, NOW, Event, Fetch, Fetched, Silence, Streams
+from tidings.node.ports import Neighbour, Session
+from tidings.node.requests import (
+    Accepted,
+    Acknowledge,
+    Answer,
+    Cursor,
+    Missed,
+    Progress,
+    Publish,
+    Refused,
+    Subscribe,
+    Unsubscribe,
+)
+
+if TYPE_CHECKING:
+    from tidings.node.node import Node
+
+_READ: Final = 4_096
+"""So many events are read from the log at a time,"""
+_PART: Final = 1 << 20
+"""and about so many bytes of them are sent at a time."""
+
+Saved: TypeAlias = tuple[Filter, Cursor, float]
+"""A durable subscription in the store: its filter, what was acknowledged, and when it began."""
+
+
+class Deliveries:
+    """The log, the readers and the flows of one node."""
+
+    def __init__(self, node: Node, span: Span) -> None:
+        self._node = node
+        self.log: Log[Event] = Log(first=span.first, last=span.last, time=span.time)
+        self.ways = Ways(node.name)
+        own = Flow(node.name)
+        own.is_live, own.upto = True, span.last
+        self.flows: dict[str, Flow] = {node.name: own}
+        self.readers: dict[Reader, None] = {}
+        self.saved: dict[str, Saved] = {}
+        """Durable subscriptions, by name; those in `_durable` are being read."""
+        self._durable: dict[str, Reader] = {}
+        self._published: dict[str, int] = {}
+        """The last number of every publisher that was here."""
+        self._by_filter: dict[Filter, dict[Reader, None]] = {}
+        self._starting: dict[Reader, None] = {}
+        self._number = self._order = 0
+        self._asked: dict[int, tuple[Reader | None, int]] = {}
+        """For whom something is being fetched, and how much its neighbour had been told before."""
+        self._reads: dict[int, Fetch] = {}
+        self._silent_since = span.last
+
+    def restore(self, stored: dict[str, Any]) -> None:
+        """Take up what an earlier node had stored."""
+        for key, value in stored.items():
+            kind, _, name = key.partition(":")
+            if kind == "publisher":
+                self._published[name] = value
+            elif kind == "durable":
+                filter_, cursor, begun = value
+                self.saved[name] = (filter_, dict(cursor), begun)
+
+    # -- publishing ----------------------------------------------------------------------------
+
+    def publish(
+        self,
+        session: Session,
+        body: Publish,
+        time: float,
+        check: Callable[[Session, Notification], bool | None],
+    ) -> None:
+        """Keep what is new, then let it flow. `check` says whether all are to hear it, or None."""
+        last = self.published(session.name)
+        events: list[Event] = []
+        for number, notification in enumerate(body.notifications, body.number):
+            if number <= last:
+                continue
+            last = number
+            flood = check(session, notification)
+            if flood is None:
+                reason = "no advertisement of yours matches this; advertise it first"
+                self._reply(session.name, Refused(str(number), reason))
+                continue
+            moment = max(time, self.log.time)
+            event = Event(self._node.name, self.log.last + 1, notification, flood, moment)
+            self.log.append(event, size(notification))
+            events.append(event)
+        if events:
+            self._published[session.name] = last
+            self._node.emit(Append(tuple(events)))
+            self._node.emit(Store(f"publisher:{session.name}", last))
+            self._node.emit(Sync())
+            self._reply(session.name, Accepted("publish", last))
+            own = self.flows[self._node.name]
+            for event in events:
+                own.upto = event.tick
+                self._pass_on(event, None, own)
+        else:
+            self._reply(session.name, Accepted("publish", last))
+
+    def published(self, session: str) -> int:
+        """The last number of a publisher that was kept."""
+        return self._published.get(session, 0)
+
+    def event(self, neighbour: Neighbour, event: Event) -> None:
+        """An event comes by a neighbour; by another than its stream's way, it is a straggler."""
+        if self.ways.via(event.stream) == neighbour.name:
+            self._pass_on(event, neighbour, self._flow(event.stream))
+
+    def _pass_on(self, event: Event, source: Neighbour | None, flow: Flow) -> None:
+        node = self._node
+        filters = node.subscriptions.filters(event.notification)
+        if node.neighbours:
+            targets = node.subscriptions.holders(filters)
+            for neighbour in node.neighbours.values():
+                if neighbour is not source and (
+                    neighbour in targets or (event.flood and node.subscriptions.has(neighbour))
+                ):
+                    node.send_event(neighbour, event)
+        if flow.is_live and (event.tick > flow.upto or source is None):
+            flow.upto = event.tick
+            self._notify(event, filters)
+
+    def _notify(self, event: Event, filters: Iterable[Filter]) -> None:
+        """Deliver an event of a flow to the readers that follow it."""
+        by_session: dict[str, list[Reader]] = {}
+        for filter_ in filters:
+            for reader in self._by_filter.get(filter_, ()):
+                if reader.hears(event.stream, event.tick):
+                    by_session.setdefault(reader.session, []).append(reader)
+        for name, readers in by_session.items():
+            if self._node.sessions[name].is_full:
+                for reader in readers:
+                    reader.missed += 1
+            else:
+                ids = tuple([r.id for r in readers])
+                self._node.emit(Deliver(name, event, ids))
+
+    # -- subscribing ---------------------------------------------------------------------------
+
+    def subscribe(self, session: Session, body: Subscribe, time: float) -> None:
+        """Begin to read. It is accepted once it has started in every stream that is there."""
+        if body.id in session.readers:
+            self._close(session.readers[body.id])
+        self._order += 1
+        reader = Reader(session.name, body.id, body.filter, self._order)
+        now = self._place(reader, body, time)
+        self.readers[reader] = self._starting[reader] = None
+        session.readers[body.id] = reader
+        self._by_filter.setdefault(body.filter, {})[reader] = None
+        self._node.want(session, {body.filter: 1}, {})
+        for stream in list(self.ways.streams):
+            self._begin(reader, stream, now=now)
+        self._tell_state(reader)
+
+    def _place(self, reader: Reader, body: Subscribe, time: float) -> bool:
+        """Find out where to begin; whether that is now, in all streams that can be reached."""
+        since, saved = body.since, None
+        if body.durable is not None:
+            reader.durable = body.durable
+            before = self._durable.get(body.durable)
+            if before is not None:
+                self._end(before, "somebody else has taken this durable subscription over")
+            self._durable[body.durable] = reader
+            saved = self.saved.get(body.durable)
+        if since is None and saved is not None:
+            reader.positions, reader.begun = dict(saved[1]), saved[2]
+        elif since is None:
+            reader.begun = time
+            return True
+        elif since == "begin":
+            reader.begun = 0.0
+        elif isinstance(since, dict):
+            reader.positions, reader.begun = dict(since), body.begun
+        else:
+            reader.begun = float(since)
+        return False
+
+    def _begin(self, reader: Reader, stream: str, *, now: bool = False) -> None:
+        """Bring a reader into a stream, or back into it."""
+        flow = self._flow(stream)
+        position = reader.positions.get(stream)
+        if position is None and not now:
+            self._fetch_for(reader, stream, BEGIN, after=reader.begun)
+        elif not self._is_covered(flow):
+            if position is None:
+                flow.waiting[reader] = None
+                self._probe(flow)
+            else:
+                self._fetch_for(reader, stream, position)
+        elif position is None or position == flow.upto:
+            self._follow(reader, flow, flow.upto)
+        else:
+            self._fetch_for(reader, stream, position)
+
+    def _is_covered(self, flow: Flow) -> bool:
+        """Whether a flow holds all that is wanted here, so that a reader may just follow it."""
+        if flow.stream == self._node.name:
+            return True
+        via = self._node.neighbours.get(self.ways.via(flow.stream) or "")
+        return via is not None and flow.is_live and flow.told == via.told
+
+    def _follow(self, reader: Reader, flow: Flow, position: int) -> None:
+        reader.positions[flow.stream] = position
+        if reader.durable is None or not self._node.sessions[reader.session].is_full:
+            reader.follows.add(flow.stream)
+        self._tell_state(reader)
+
+    def _tell_state(self, reader: Reader) -> None:
+        """Accept a reader that has started everywhere; tell it whether it is live."""
+        reachable = self.ways.streams
+        if reader in self._starting:
+            if not reader.positions.keys() >= reachable:
+                return
+            del self._starting[reader]
+            if reader.durable is not None:
+                self._save(reader.durable, reader.filter, reader.positions, reader.begun)
+            self._reply(reader.session, Accepted(reader.id))
+        is_live = reader.follows >= reachable
+        if is_live is not reader.is_live:
+            reader.is_live = is_live
+            self._reply(reader.session, Progress(reader.id, self.cursor(reader), is_live))
+
+    def cursor(self, reader: Reader) -> Cursor:
+        """Where a reader is in each stream."""
+        return {s: self._position(reader, s) for s in reader.positions}
+
+    def _position(self, reader: Reader, stream: str) -> int:
+        position = reader.positions[stream]
+        return max(position, self._flow(stream).upto) if stream in reader.follows else position
+
+    def unsubscribe(self, session: Session, body: Unsubscribe) -> None:
+        """Read no further; with `forget`, not even later."""
+        reader = session.readers.get(body.id)
+        if reader is not None:
+            self._close(reader)
+            if body.forget and reader.durable is not None:
+                self.saved.pop(reader.durable, None)
+                self._node.emit(Store(f"durable:{reader.durable}", None))
+                self._node.emit(Sync())
+        self._reply(session.name, Accepted(body.id))
+
+    def close(self, session: Session) -> None:
+        """A client is gone; its durable subscriptions wait for it in the store."""
+        for reader in list(session.readers.values()):
+            self._forget(reader)
+
+    def _close(self, reader: Reader) -> None:
+        self._forget(reader)
+        self._node.want(self._node.sessions[reader.session], {}, {reader.filter: 1})
+
+    def _forget(self, reader: Reader) -> None:
+        del self.readers[reader], self._node.sessions[reader.session].readers[reader.id]
+        self._starting.pop(reader, None)
+        if reader.durable is not None:
+            del self._durable[reader.durable]
+        same = self._by_filter[reader.filter]
+        del same[reader]
+        if not same:
+            del self._by_filter[reader.filter]
+        for flow in self.flows.values():
+            flow.waiting.pop(reader, None)
+            flow.probing.pop(reader, None)
+        for number in reader.fetches.values():
+            self._asked.pop(number, None)
+
+    def _end(self, reader: Reader, reason: str, cursor: Cursor | None = None) -> None:
+        self._close(reader)
+        self._reply(reader.session, Refused(reader.id, reason, cursor))
+
+    def acknowledge(self, session: Session, body: Acknowledge) -> None:
+        """Save how far a durable subscription has been dealt with."""
+        reader = session.readers.get(body.id)
+        if reader is None or reader.durable is None:
+            reason = "only a durable subscription of this session can be acknowledged"
+            self._reply(session.name, Refused(f"acknowledge {body.id}", reason))
+            return
+        _, cursor, begun = self.saved.get(reader.durable, (None, {}, reader.begun))
+        later = {s: t for s, t in body.cursor.items() if t > cursor.get(s, 0)}
+        self._save(reader.durable, reader.filter, {**cursor, **later}, begun)
+        self._reply(session.name, Accepted(f"acknowledge {body.id}"))
+
+    def _save(self, name: str, filter_: Filter, cursor: Cursor, begun: float) -> None:
+        self.saved[name] = (filter_, dict(cursor), begun)
+        self._node.emit(Store(f"durable:{name}", self.saved[name]))
+        self._node.emit(Sync())
+
+    # -- slow readers --------------------------------------------------------------------------
+
+    def full(self, session: Session) -> None:
+        """Those of its readers that may miss nothing stay where they are, and fetch it later."""
+        session.is_full = True
+        for reader in session.readers.values():
+            if reader.durable is not None:
+                for stream in reader.follows:
+                    reader.positions[stream] = self._position(reader, stream)
+                reader.follows.clear()
+                self._tell_state(reader)
+
+    def drained(self, session: Session) -> None:
+        """Go on; whoever has missed something is told so."""
+        session.is_full = False
+        for reader in list(session.readers.values()):
+            if reader.missed:
+                self._reply(session.name, Missed(reader.id, reader.missed))
+                reader.missed = 0
+            for stream in list(self.ways.streams):
+                flow = self._flow(stream)
+                if not (
+                    stream in reader.follows
+                    or stream in reader.fetches
+                    or reader in flow.waiting
+                    or reader in flow.probing
+                ):
+                    self._begin(reader, stream)
+
+    # -- ways ----------------------------------------------------------------------------------
+
+    def opened(self, neighbour: Neighbour) -> None:
+        """A link has (re)opened: what was known by it is void, and all is told anew."""
+        self.closed(neighbour)
+        self._tell_ways(neighbour, None)
+
+    def closed(self, neighbour: Neighbour) -> None:
+        """A link is gone."""
+        self._anew(self.ways.lost(neighbour.name))
+
+    def told_ways(self, neighbour: Neighbour, message: Streams) -> None:
+        """Streams come by a neighbour, or come anew, or no longer."""
+        self._anew(self.ways.told(neighbour.name, message.paths))
+
+    def renew(self, neighbour: Neighbour) -> None:
+        """What is wanted of this neighbour has grown for another reason than a new reader."""
+        self._anew([s for s in self.ways.streams if self.ways.via(s) == neighbour.name])
+
+    def repaired(self, neighbour: Neighbour) -> None:
+        """It was not sent all it wanted, for its table was wrong: let it fetch."""
+        self._tell_ways(neighbour, None)
+
+    def _tell_ways(self, neighbour: Neighbour, streams: list[str] | None) -> None:
+        if self._node.subscriptions.has(neighbour) and neighbour.link.peer:
+            paths = self.ways.to_tell(neighbour.name, streams)
+            self._node.send(neighbour, Streams(neighbour.view, paths))
+
+    def _anew(self, streams: list[str]) -> None:
+        """The flows of these streams have been interrupted: go on where they were."""
+        if not streams:
+            return
+        for stream in streams:
+            self._resume(self._flow(stream))
+        for neighbour in self._node.neighbours.values():
+            self._tell_ways(neighbour, streams)
+        for reader in list(self.readers):
+            self._tell_state(reader)
+
+    def _resume(self, flow: Flow) -> None:
+        for number in (flow.fetch, flow.probe):
+            self._asked.pop(number, None)
+        flow.break_off()
+        is_reachable = self.ways.via(flow.stream) is not None
+        if not is_reachable:
+            flow.waiting.clear()
+        is_followed = False
+        for reader in list(self.readers):
+            self._asked.pop(reader.fetches.pop(flow.stream, 0), None)
+            if flow.stream in reader.follows:
+                is_followed = True
+            elif is_reachable and reader not in flow.waiting:
+                self._begin(reader, flow.stream)
+        if is_reachable:
+            if is_followed:
+                flow.fetch = self._ask(flow.stream, flow.upto, None)
+            self._probe(flow)
+
+    def _flow(self, stream: str) -> Flow:
+        flow = self.flows.get(stream)
+        if flow is None:
+            flow = self.flows[stream] = Flow(stream)
+        return flow
+
+    # -- fetching ------------------------------------------------------------------------------
+
+    def _fetch_for(self, reader: Reader, stream: str, since: int, *, after: float = 0.0) -> None:
+        if not self._node.sessions[reader.session].is_full:
+            number = self._ask(stream, since, reader.filter, after=after, reader=reader)
+            if number in self._asked:  # else it has been answered at once
+                reader.fetches[stream] = number
+
+    def _probe(self, flow: Flow) -> None:
+        """Ask a stream where it is, for all that begin now."""
+        if flow.waiting and not flow.probe and self.ways.via(flow.stream) is not None:
+            flow.probing, flow.waiting = flow.waiting, {}
+            flow.probe = self._ask(flow.stream, NOW, None)
+
+    def _ask(
+        self,
+        stream: str,
+        since: int,
+        filter_: Filter | None,
+        *,
+        after: float = 0.0,
+        reader: Reader | None = None,
+    ) -> int:
+        self._number += 1
+        number = self._number
+        way = self.ways.via(stream)
+        assert way is not None
+        via = self._node.neighbours.get(way)
+        self._asked[number] = (reader, -1 if via is None else via.told)
+        path = () if via is None else (self._node.name,)
+        fetch = Fetch(stream, since, after, filter_, number, path)
+        if via is None:
+            if reader is not None:
+                reader.fetches[stream] = number
+            self._answer(fetch)
+        else:
+            self._node.send(via, fetch)
+        return number
+
+    def fetch(self, neighbour: Neighbour, message: Fetch) -> None:
+        """Pass a fetch on, or answer it if the stream is this node's own."""
+        if message.stream == self._node.name:
+            self._answer(message)
+            return
+        via = self._node.neighbours.get(self.ways.via(message.stream) or "")
+        if via is not None and via is not neighbour:
+            path = (*message.path, self._node.name)
+            self._node.send(
+                via,
+                Fetch(
+                    message.stream,
+                    message.since,
+                    message.after,
+                    message.filter,
+                    message.number,
+                    path,
+                ),
+            )
+
+    def _answer(self, fetch: Fetch) -> None:
+        """Answer from the end of the log that is in memory, or have the log read."""
+        log = self.log
+        since = fetch.since
+        if fetch.after > log.time:
+            since = log.last
+        elif fetch.after > 0.0:
+            tick = log.tick_before(fetch.after)
+            since = BEGIN if tick is None else tick
+        if since == NOW:
+            since = log.last
+        elif since == BEGIN and fetch.after <= 0.0:
+            since = log.first - 1
+        if since != BEGIN and not log.first - 1 <= since <= log.last:
+            edge = log.first - 1 if since < log.first else log.last
+            self._send_back(fetch, edge, edge, (), lost=True)
+            return
+        recent = None if since == BEGIN else log.recent(since)
+        if recent is not None:
+            self._send_part(fetch, since, log.last, recent)
+            return
+        self._number += 1
+        self._reads[self._number] = fetch
+        self._node.emit(Read(self._number, max(since, 0), fetch.after, _READ))
+
+    def records(self, input: Records) -> None:
+        """What was to be read from the log has been."""
+        fetch = self._reads.pop(input.number, None)
+        if fetch is None:
+            return
+        if fetch.after <= 0.0 and 0 <= fetch.since < input.since:  # trimmed meanwhile
+            self._send_back(fetch, input.since, input.since, (), lost=True)
+        else:
+            self._send_part(fetch, input.since, input.upto, input.events)
+
+    def _send_part(self, fetch: Fetch, since: int, upto: int, events: Iterable[Event]) -> None:
+        wanted = self._chooser(fetch)
+        chosen: list[Event] = []
+        bytes_ = 0
+        for event in events:
+            if wanted(event):
+                chosen.append(event)
+                bytes_ += size(event.notification)
+                if bytes_ > _PART:
+                    upto = event.tick
+                    break
+        self._send_back(fetch, since, upto, tuple(chosen))
+
+    def _chooser(self, fetch: Fetch) -> Callable[[Event], bool]:
+        filter_ = fetch.filter
+        if filter_ is not None:
+            return lambda event: filter_.matches(event.notification)
+        tables = self._node.subscriptions
+        neighbour = self._node.neighbours[fetch.path[-1]]
+        return lambda event: (
+            event.flood or neighbour in tables.holders(tables.filters(event.notification))
+        )
+
+    def _send_back(
+        self, fetch: Fetch, since: int, upto: int, events: tuple[Event, ...], *, lost: bool = False
+    ) -> None:
+        is_live = upto == self.log.last and not lost
+        answer = Fetched(fetch.stream, fetch.number, fetch.path, since, upto, events, is_live, lost)
+        if fetch.path:
+            self._node.send(self._node.neighbours[fetch.path[-1]], answer)
+        else:
+            self._fetched(answer)
+
+    def fetched(self, message: Fetched) -> None:
+        """Pass an answer back on the way that the fetch came by, or take it."""
+        path = message.path[:-1]
+        if not path:
+            self._fetched(message)
+            return
+        neighbour = self._node.neighbours.get(path[-1])
+        if neighbour is not None:
+            self._node.send(
+                neighbour,
+                Fetched(
+                    message.stream,
+                    message.number,
+                    path,
+                    message.since,
+                    message.upto,
+                    message.events,
+                    message.is_live,
+                    message.lost,
+                ),
+            )
+
+    def _fetched(self, message: Fetched) -> None:
+        asked = self._asked.pop(message.number, None)
+        if asked is None:
+            return  # somebody has lost interest, or the flow was interrupted meanwhile
+        reader, told = asked
+        flow = self._flow(message.stream)
+        if reader is not None:
+            self._fetched_for(reader, flow, message, told)
+        elif message.number == flow.fetch:
+            self._filled(flow, message, told)
+        elif message.number == flow.probe:
+            flow.probe = 0
+            self._lives(flow, message.upto, told)
+            for waiting in list(flow.probing):
+                self._follow(waiting, flow, message.upto)
+            flow.probing = {}
+            self._probe(flow)
+
+    def _lives(self, flow: Flow, upto: int, told: int) -> None:
+        """The way is open, and told what was wanted; unless readers wait for a gap to be filled,
+        the flow goes on from here."""
+        if flow.is_live:
+            flow.upto = max(flow.upto, upto)
+            flow.told = max(flow.told, told)
+        elif not flow.fetch:
+            flow.is_live, flow.upto, flow.told = True, upto, told
+
+    def _fetched_for(self, reader: Reader, flow: Flow, message: Fetched, told: int) -> None:
+        reader.fetches.pop(flow.stream, None)
+        if message.lost:
+            cursor = {**self.cursor(reader), flow.stream: message.since}
+            self._end(reader, _too_old(message, reader.positions.get(flow.stream)), cursor)
+            return
+        for event in message.events:
+            self._node.emit(Deliver(reader.session, event, (reader.id,)))
+        reader.positions[flow.stream] = message.upto
+        if message.is_live:
+            self._lives(flow, message.upto, told)
+            self._follow(reader, flow, message.upto)
+            return
+        if reader not in self._starting:
+            cursor = {flow.stream: message.upto}
+            self._reply(reader.session, Progress(reader.id, cursor, False))
+        self._tell_state(reader)
+        self._fetch_for(reader, flow.stream, message.upto)
+
+    def _filled(self, flow: Flow, message: Fetched, told: int) -> None:
+        """(A part of) what an interrupted flow is lacking for those that follow it."""
+        flow.fetch = 0
+        if message.lost:
+            for reader in [r for r in self.readers if flow.stream in r.follows]:
+                if reader.durable is not None:
+                    cursor = {**self.cursor(reader), flow.stream: message.since}
+                    self._end(reader, _too_old(message, flow.upto), cursor)
+                else:
+                    gone = max(1, message.since - flow.upto)
+                    self._reply(reader.session, Missed(reader.id, gone))
+                    reader.positions[flow.stream] = message.since
+            flow.upto = message.since
+        for event in message.events:
+            if event.tick > flow.upto:
+                self._notify(event, self._node.subscriptions.filters(event.notification))
+        flow.upto = message.upto
+        if message.is_live:
+            flow.is_live, flow.told = True, told
+        else:
+            flow.fetch = self._ask(flow.stream, flow.upto, None)
+
+    # -- silence -------------------------------------------------------------------------------
+
+    def silence(self, neighbour: Neighbour, message: Silence) -> None:
+        """Nothing more is to be expected up to these ticks."""
+        upto = {s: t for s, t in message.upto.items() if self.ways.via(s) == neighbour.name}
+        for stream, tick in upto.items():
+            flow = self._flow(stream)
+            if flow.is_live:
+                flow.upto = max(flow.upto, tick)
+        self._tell_silence(upto, besides=neighbour)
+
+    def beat(self) -> None:
+        """Now and then: tell neighbours and clients how far everything is."""
+        if self.log.last > self._silent_since:
+            self._silent_since = self.log.last
+            self._tell_silence({self._node.name: self.log.last})
+        cursor = {s: f.upto for s, f in self.flows.items() if f.is_live}
+        for session in self._node.sessions.values():
+            if session.readers and not session.is_full:
+                news = {s: t for s, t in cursor.items() if t > session.progress.get(s, -1)}
+                if news:
+                    session.progress.update(news)
+                    self._reply(session.name, Progress("", news, True))
+
+    def _tell_silence(self, upto: dict[str, int], besides: Neighbour | None = None) -> None:
+        if upto:
+            for neighbour in self._node.neighbours.values():
+                if neighbour is not besides and self._node.subscriptions.has(neighbour):
+                    self._node.send(neighbour, Silence(upto))
+
+    def _reply(self, session: str, answer: Answer) -> None:
+        self._node.emit(Reply(session, answer))
+
+
+def size(notification: Notification) -> int:
+    """About how many bytes it takes; exact enough to keep messages small."""
+    return 16 * len(notification.attributes) + sum(
+        len(v) for v in notification.attributes.values() if isinstance(v, str | bytes)
+    )
+
+
+def _too_old(message: Fetched, position: int | None) -> str:
+    return (
+        f"this cursor is at tick {position or 0} of {message.stream}, "
+        f"which is kept from tick {message.since + 1} on only"
+        if (position or 0) < message.since
+        else f"this cursor is at tick {position} of {message.stream}, which ends at {message.since}"
+    ) + f"; continue from {message.stream}:{message.since}"
