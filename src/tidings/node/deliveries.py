@@ -38,6 +38,8 @@ _READ: Final = 4_096
 """So many events are read from the log at a time,"""
 _PART: Final = 1 << 20
 """and about so many bytes of them are sent at a time."""
+_REMEMBERED: Final = 7 * 24 * 3600.0
+"""A publisher that has been away for longer than this can't count on its numbers any more."""
 
 Saved: TypeAlias = tuple[Filter, Cursor, float]
 """A durable subscription in the store: its filter, what was acknowledged, and when it began."""
@@ -57,8 +59,8 @@ class Deliveries:
         self.saved: dict[str, Saved] = {}
         """Durable subscriptions, by name; those in `_durable` are being read."""
         self._durable: dict[str, Reader] = {}
-        self._published: dict[str, int] = {}
-        """The last number of every publisher that was here."""
+        self._published: dict[str, tuple[int, float]] = {}
+        """The last number of every publisher that was here, and when that was."""
         self._by_filter: dict[Filter, dict[Reader, None]] = {}
         self._starting: dict[Reader, None] = {}
         self._number = self._order = 0
@@ -72,7 +74,10 @@ class Deliveries:
         for key, value in stored.items():
             kind, _, name = key.partition(":")
             if kind == "publisher":
-                self._published[name] = value
+                if value[1] > self.log.time - _REMEMBERED:
+                    self._published[name] = value
+                else:
+                    self._node.emit(Store(key, None))
             elif kind == "durable":
                 filter_, cursor, begun = value
                 self.saved[name] = (filter_, dict(cursor), begun)
@@ -103,9 +108,9 @@ class Deliveries:
             self.log.append(event, size(notification))
             events.append(event)
         if events:
-            self._published[session.name] = last
+            self._published[session.name] = (last, self.log.time)
             self._node.emit(Append(tuple(events)))
-            self._node.emit(Store(f"publisher:{session.name}", last))
+            self._node.emit(Store(f"publisher:{session.name}", self._published[session.name]))
             self._node.emit(Sync())
             self._reply(session.name, Accepted("publish", last))
             own = self.flows[self._node.name]
@@ -117,7 +122,12 @@ class Deliveries:
 
     def published(self, session: str) -> int:
         """The last number of a publisher that was kept."""
-        return self._published.get(session, 0)
+        return self._published.get(session, (0, 0.0))[0]
+
+    def forget_publisher(self, session: str) -> None:
+        """It has left for good, and will not send anything again."""
+        if self._published.pop(session, None) is not None:
+            self._node.emit(Store(f"publisher:{session}", None))
 
     def event(self, neighbour: Neighbour, event: Event) -> None:
         """An event comes by a neighbour; by another than its stream's way, it is a straggler."""
@@ -648,6 +658,8 @@ class Deliveries:
 
 def size(notification: Notification) -> int:
     """About how many bytes it takes; exact enough to keep messages small."""
+    if notification.packed is not None:
+        return len(notification.packed)
     return 16 * len(notification.attributes) + sum(
         len(v) for v in notification.attributes.values() if isinstance(v, str | bytes)
     )

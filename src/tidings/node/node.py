@@ -288,6 +288,10 @@ class Node:
         self.send(neighbour, event)
         if not neighbour.is_up:
             self._keep(neighbour)
+        if len(neighbour.link.queue) > self.settings.backlog:
+            # It can't keep up. Begin anew: it will fetch what it lacks, at its own pace.
+            neighbour.link.reset(self._identity())
+            neighbour.link.greet(self._now)
 
     def _received(self, input: Received) -> None:
         neighbour = self.neighbours.get(input.neighbour)
@@ -590,6 +594,8 @@ class Node:
                     self._answer(session.name, Resend())
             case Detach():
                 self._close_session(session)
+                if deliveries is not None and body.forget:
+                    deliveries.forget_publisher(session.name)
 
     def _open_session(self, name: str) -> Session:
         self._order += 1

@@ -97,6 +97,9 @@ class Renew(msgspec.Struct, frozen=True, array_like=True, tag=9):
 class Detach(msgspec.Struct, frozen=True, array_like=True, tag=10):
     """Close the session, with all that it wanted."""
 
+    forget: bool = False
+    """It will not come back to send something again."""
+
 
 RequestBody: TypeAlias = (
     Attach

@@ -49,6 +49,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     log: bool = False
     """Publications are kept in a log, and what a crash or a broken link has cost is fetched from
     it again; else events are delivered at most once."""
+    backlog: float = inf
+    """With a log, a neighbour that has so many messages unread begins anew, and fetches them."""
     progress: float = 1.0
     """With a log, neighbours and clients are told so often how far the streams are."""
 
