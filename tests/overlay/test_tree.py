@@ -1,10 +1,10 @@
-"""Brokers agree on a tree: whatever they believed before, and without a loop on the way."""
+"""Brokers agree on a tree: whatever they believed before, and without lasting loops."""
 
 from __future__ import annotations
 
 from random import Random
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tidings.overlay import Offer, Tree
@@ -23,8 +23,13 @@ class Forest:
         self.loss = 0.0
         self.is_honest = True
         self.trees = {name: self._tree(name, 1) for name in topology.nodes}
+        self.restarted: dict[str, float] = {}
         self.cut: set[frozenset[str]] = set()
         self.under_way: list[tuple[float, str, str, Offer]] = []
+
+    def restart(self, name: str, incarnation: int) -> None:
+        self.trees[name] = self._tree(name, incarnation)
+        self.restarted[name] = self.now
 
     def _tree(self, name: str, incarnation: int) -> Tree:
         return Tree(name, incarnation=incarnation, period=PERIOD, expiry=EXPIRY)
@@ -61,9 +66,18 @@ class Forest:
             seen: list[str] = []
             at: str | None = name
             while at is not None and at in self.trees:
-                assert at not in seen, f"a loop: {[*seen, at]}"
+                if at in seen:
+                    assert self._is_excused(seen[seen.index(at) :]), f"a loop: {[*seen, at]}"
+                    break
                 seen.append(at)
                 at = self.trees[at].parent
+
+    def _is_excused(self, loop: list[str]) -> bool:
+        """Whether they are about to find out: they believe in different roots, since an offer was
+        lost, or one has just restarted and has forgotten what it offered."""
+        roots = {self.trees[name].root for name in loop}
+        since = max(self.restarted.get(name, -EXPIRY) for name in loop)
+        return len(roots) > 1 or self.now - since < EXPIRY
 
     def check_agreed(self) -> None:
         hops = self.topology.hops_from(min(self.trees))
@@ -75,6 +89,7 @@ class Forest:
 
 
 @given(st.integers(2, 9), st.integers(0, 6), st.integers(0, 10**6))
+@example(nodes=8, extra=5, seed=0)  # a loop of a broker that has just restarted
 def test_a_tree_without_loops_after_any_faults(nodes: int, extra: int, seed: int) -> None:
     room = (nodes - 1) * (nodes - 2) // 2
     topology = random_graph(nodes, seed=seed, extra=min(extra, room))
@@ -88,13 +103,13 @@ def test_a_tree_without_loops_after_any_faults(nodes: int, extra: int, seed: int
         if name in forest.trees:
             del forest.trees[name]
         else:
-            forest.trees[name] = forest._tree(name, number + 2)
+            forest.restart(name, number + 2)
         forest.run(forest.now + random.uniform(0.0, 3.0))
     forest.loss = 0.0
     forest.cut.clear()
     for name in topology.nodes:
         if name not in forest.trees:
-            forest.trees[name] = forest._tree(name, 9)
+            forest.restart(name, 9)
     bound = Tree.bound(
         period=PERIOD, expiry=EXPIRY, latency=2 * LATENCY, diameter=topology.diameter
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from itertools import islice
 from typing import Final, Generic, Protocol, TypeVar
 
@@ -38,19 +39,22 @@ class Log(Generic[E]):
         self.time = time
         """Of the last event."""
         self._tail: deque[E] = deque()
-        self._sizes: deque[int] = deque()
+        self._parts: deque[tuple[int, int]] = deque()
+        """How many events were appended together, and their size."""
         self._longest, self._size = tail, 0
 
-    def append(self, event: E, size: int = 0) -> None:
-        """The next event of the stream, of about so many bytes."""
-        assert event.tick == self.last + 1
-        self.last, self.time = event.tick, event.time
-        self._tail.append(event)
-        self._sizes.append(size)
+    def extend(self, events: Sequence[E], size: int = 0) -> None:
+        """The next events of the stream, of about so many bytes."""
+        assert events[0].tick == self.last + 1
+        self.last, self.time = events[-1].tick, events[-1].time
+        self._tail.extend(events)
+        self._parts.append((len(events), size))
         self._size += size
-        while len(self._tail) > self._longest or self._size > BYTES:
-            self._tail.popleft()
-            self._size -= self._sizes.popleft()
+        while len(self._tail) - self._parts[0][0] > self._longest or self._size > BYTES:
+            count, gone = self._parts.popleft()
+            self._size -= gone
+            for _ in range(count):
+                self._tail.popleft()
 
     def recent(self, since: int, *, limit: int | None = None) -> list[E] | None:
         """All events behind `since`, up to `limit`; None if the older ones must be read."""

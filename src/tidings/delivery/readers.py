@@ -60,6 +60,7 @@ class Reader:
         "order",
         "positions",
         "session",
+        "starts",
     )
 
     def __init__(self, session: str, id: str, filter: Filter, order: int) -> None:
@@ -77,7 +78,11 @@ class Reader:
         """Whether it follows all streams that can be reached; None until it was told so."""
         self.missed = 0
         """What it was not told since its client did not read."""
+        self.starts: dict[str, int] | None = None
+        """Where it began, for a durable one of which nothing is saved yet. Its positions won't
+        do: they are past what was delivered, but not acknowledged."""
 
-    def hears(self, stream: str, tick: int) -> bool:
-        """Whether an event of a live flow is new to it."""
-        return stream in self.follows and tick > self.positions[stream]
+    def begins(self, stream: str, tick: int) -> None:
+        """It has come into a stream behind this tick; if it was there already, no matter."""
+        if self.starts is not None:
+            self.starts.setdefault(stream, tick)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import msgspec
+
 from tidings.events.encoding import (
     decode_json,
     encode_json,
@@ -29,13 +31,15 @@ class Notification(Mapping[str, Any]):
     (100, ['media', 'us'])
     """
 
-    __slots__ = ("attributes",)
+    __slots__ = ("attributes", "packed")
 
     def __init__(self, attributes: Mapping[str, Any]) -> None:
         values: dict[str, object] = {}
         _flatten(attributes, values)
         self.attributes = values
         """The canonical values; sets hold `Element`s. For matching; treat as read-only."""
+        self.packed: msgspec.Raw | None = None
+        """How it was written to the wire, so that it need not be written twice."""
 
     def __getitem__(self, name: str) -> Any:
         value = self.attributes[name]

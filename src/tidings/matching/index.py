@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -282,6 +282,25 @@ class Index:
             if self._debt > worth or fresh.indexed < count or self._events >= self._relearn:
                 self._look_after()
         elif self._events >= self._relearn:
+            self._look_after()
+        return found
+
+    def match_some(self, notifications: Sequence[Notification]) -> list[list[Any]]:
+        """What `match` finds for each of a handful of events, at a lower price for each."""
+        version, segments, _, count = self._state
+        if count or len(notifications) < 2:
+            return [self.match(n) for n in notifications]
+        events = [n.attributes for n in notifications]
+        for attributes in events[:: 16 if self._events >= _SAMPLE // 4 else 1]:
+            self._note(attributes)
+        self._events += len(events)
+        found: list[list[Any]] = [[] for _ in events]
+        for segment in segments:
+            keys = segment.source.keys
+            for number, rows in enumerate(segment.match_some(events, version)):
+                if rows:
+                    found[number] += [keys[row] for row in rows]
+        if self._events >= self._relearn:
             self._look_after()
         return found
 

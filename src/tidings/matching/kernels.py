@@ -246,7 +246,51 @@ def _place(i64: Array, low: int, high: int, key: int) -> int:
     return place if place >= low and i64[place] == key else -1
 
 
-@_kernel(types.int64(_I64, _I32, _U64, _I64, _U8, types.int64, _I64, types.int64, _I64, _U64, _I32))
+_MATCH: Final = (_I64, _I32, _U64, _I64, _U8, types.int64, _I64)
+
+
+@_kernel(types.int64(*_MATCH, types.int64, types.int64, _I64, _U64, _I32))
+def _match(
+    i64: Array,
+    i32: Array,
+    bits: Array,
+    died: Array,
+    seen: Array,
+    version: int,
+    event: Array,
+    begin: int,
+    end: int,
+    keys: Array,
+    work: Array,
+    out: Array,
+) -> int:
+    """Match the event that lies in event[begin:end]; see `match_one`."""
+    n = 0
+    for e in range(begin, end, 2):
+        if event[e] & 1:
+            event[e + 1] = _number_key(event[e + 1])
+        event[e] >>= 1
+        keys[event[e]] = event[e + 1]
+    for e in range(begin, end, 2):
+        line, key = event[e], event[e + 1]
+        start, first = i64[HEAD_POST_START] + line, i64[HEAD_POST_KEYS]
+        if i32[start] < i32[start + 1]:
+            place = _place(i64, first + i32[start], first + i32[start + 1], key)
+            if place >= 0:
+                off, entries = i64[HEAD_POST_OFF] + place - first, i64[HEAD_ENTRIES]
+                n = _checked(i64, i32, keys, entries + i32[off], entries + i32[off + 1], out, n)
+        off = i64[HEAD_PRESENT_OFF] + line
+        if i32[off] < i32[off + 1]:
+            entries = i64[HEAD_PRESENT]
+            n = _checked(i64, i32, keys, entries + i32[off], entries + i32[off + 1], out, n)
+    if i64[HEAD_SLOTS]:
+        n = _by_bits(i64, i32, bits, keys, work, out, n)
+    for e in range(begin, end, 2):
+        keys[event[e]] = ABSENT
+    return _rows(i64, i32, died, seen, version, out, 0, n)
+
+
+@_kernel(types.int64(*_MATCH, types.int64, _I64, _U64, _I32))
 def match_one(
     i64: Array,
     i32: Array,
@@ -266,29 +310,42 @@ def match_one(
     of set elements may come several times. keys must be ABSENT everywhere, and is again
     when this returns.
     """
-    n = 0
-    for e in range(0, end, 2):
-        if event[e] & 1:
-            event[e + 1] = _number_key(event[e + 1])
-        event[e] >>= 1
-        keys[event[e]] = event[e + 1]
-    for e in range(0, end, 2):
-        line, key = event[e], event[e + 1]
-        start, first = i64[HEAD_POST_START] + line, i64[HEAD_POST_KEYS]
-        if i32[start] < i32[start + 1]:
-            place = _place(i64, first + i32[start], first + i32[start + 1], key)
-            if place >= 0:
-                off, entries = i64[HEAD_POST_OFF] + place - first, i64[HEAD_ENTRIES]
-                n = _checked(i64, i32, keys, entries + i32[off], entries + i32[off + 1], out, n)
-        off = i64[HEAD_PRESENT_OFF] + line
-        if i32[off] < i32[off + 1]:
-            entries = i64[HEAD_PRESENT]
-            n = _checked(i64, i32, keys, entries + i32[off], entries + i32[off + 1], out, n)
-    if i64[HEAD_SLOTS]:
-        n = _by_bits(i64, i32, bits, keys, work, out, n)
-    for e in range(0, end, 2):
-        keys[event[e]] = ABSENT
-    return _rows(i64, i32, died, seen, version, out, 0, n)
+    return _match(i64, i32, bits, died, seen, version, event, 0, end, keys, work, out)
+
+
+@_kernel(types.int64(*_MATCH, _I64, types.int64, _I64, _U64, _I32, _I32, _I64))
+def match_some(
+    i64: Array,
+    i32: Array,
+    bits: Array,
+    died: Array,
+    seen: Array,
+    version: int,
+    event: Array,
+    ends: Array,
+    first: int,
+    keys: Array,
+    work: Array,
+    out: Array,
+    found: Array,
+    stops: Array,
+) -> int:
+    """Match several events from the `first` on; the number of the first that was not.
+
+    The pairs of event e end at ends[e], and its rows in `found` at stops[e]. When `found` may not
+    have room for one more, this returns early.
+    """
+    at = stops[first - 1] if first else 0
+    for e in range(first, len(ends)):
+        if at + len(out) > len(found):
+            return e
+        begin = ends[e - 1] if e else 0
+        n = _match(i64, i32, bits, died, seen, version, event, begin, ends[e], keys, work, out)
+        for k in range(n):
+            found[at + k] = out[k]
+        at += n
+        stops[e] = at
+    return len(ends)
 
 
 @_kernel(types.void(_I64, _TABLE, _I64, _U8, types.int64))

@@ -77,7 +77,7 @@ class Scratch:
         self.out = np.empty(segment.most, np.int32)
 
     def grow(self, pairs: int) -> None:
-        """Make room for an event with this many pairs of line and key."""
+        """Make room for events with this many pairs of line and key."""
         memory = bytearray(16 * pairs)
         memory[: 8 * len(self.event)] = self.event.cast("b")[: 16 * pairs]
         self.event = memoryview(memory).cast("q")
@@ -346,11 +346,46 @@ class Segment:
             return np.array(self.checked(rows.tolist(), attributes), np.int32)
         return rows
 
-    def _encoded(self, attributes: Attributes, scratch: Scratch) -> int:
-        """Write the event's pairs of line and key; how many numbers were written."""
+    def match_some(self, events: Sequence[Attributes], version: int) -> list[list[int]]:
+        """For each event, the rows alive at `version` whose filters match."""
+        try:
+            scratch = self._pool.pop()
+        except IndexError:
+            scratch = Scratch(self)
+        ends = np.empty(len(events), np.int64)
+        at = 0
+        for number, attributes in enumerate(events):
+            ends[number] = at = self._encoded(attributes, scratch, at)
+        stops = np.empty(len(events), np.int64)
+        found = np.empty(len(scratch.out) + 4 * len(events), np.int32)
+        done = 0
+        while done < len(events):
+            done = kernels.match_some(
+                self.i64, self.i32, self.bits, self.source.died, scratch.seen,
+                version if self.source.dead else -1,
+                scratch.event_view, ends, done, scratch.keys, scratch.work, scratch.out,
+                found, stops,
+            )  # fmt: skip
+            if done < len(events):
+                room = np.empty(2 * len(found), np.int32)
+                filled = stops[done - 1] if done else 0
+                room[:filled] = found[:filled]
+                found = room
+        self._pool.append(scratch)
+        rows = found[: stops[-1]].tolist()
+        marks = stops.tolist()
+        parts = [rows[a:b] for a, b in zip([0, *marks[:-1]], marks, strict=True)]
+        if self.source.rest:
+            return [
+                self.checked(part, attributes) if part and min(part) < 0 else part
+                for part, attributes in zip(parts, events, strict=True)
+            ]
+        return parts
+
+    def _encoded(self, attributes: Attributes, scratch: Scratch, at: int = 0) -> int:
+        """Write the event's pairs of line and key from there on; where they end."""
         event, floats = scratch.event, scratch.floats
         readers = self._readers
-        at = 0
         for name, value in attributes.items():
             types = readers.get(name)
             if types is None:

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 _READ: Final = 4_096
 """So many events are read from the log at a time,"""
-_PART: Final = 1 << 20
-"""and about so many bytes of them are sent at a time."""
+_PART: Final = 1 << 17
+"""and about so many bytes of them are sent at a time: a slow link has other things to carry."""
 _REMEMBERED: Final = 7 * 24 * 3600.0
 """A publisher that has been away for longer than this can't count on its numbers any more."""
 
@@ -63,24 +63,27 @@ class Deliveries:
         """The last number of every publisher that was here, and when that was."""
         self._by_filter: dict[Filter, dict[Reader, None]] = {}
         self._starting: dict[Reader, None] = {}
-        self._number = self._order = 0
+        self._order = 0
+        self._number = node.incarnation << 32
+        """Answers to what an earlier node of this name asked may still be on their way."""
         self._asked: dict[int, tuple[Reader | None, int]] = {}
         """For whom something is being fetched, and how much its neighbour had been told before."""
         self._reads: dict[int, Fetch] = {}
         self._silent_since = span.last
+        self.read_limit, self.part_limit = _READ, _PART
 
     def restore(self, stored: dict[str, Any]) -> None:
         """Take up what an earlier node had stored."""
         for key, value in stored.items():
             kind, _, name = key.partition(":")
-            if kind == "publisher":
+            if kind == "durable":
+                filter_, begun = value
+                self.saved[name] = (filter_, dict(stored.get(f"cursor:{name}", {})), begun)
+            elif kind == "publisher":
                 if value[1] > self.log.time - _REMEMBERED:
                     self._published[name] = value
                 else:
                     self._node.emit(Store(key, None))
-            elif kind == "durable":
-                filter_, cursor, begun = value
-                self.saved[name] = (filter_, dict(cursor), begun)
 
     # -- publishing ----------------------------------------------------------------------------
 
@@ -93,6 +96,7 @@ class Deliveries:
     ) -> None:
         """Keep what is new, then let it flow. `check` says whether all are to hear it, or None."""
         last = self.published(session.name)
+        tick, moment = self.log.last, max(time, self.log.time)
         events: list[Event] = []
         for number, notification in enumerate(body.notifications, body.number):
             if number <= last:
@@ -103,20 +107,21 @@ class Deliveries:
                 reason = "no advertisement of yours matches this; advertise it first"
                 self._reply(session.name, Refused(str(number), reason))
                 continue
-            moment = max(time, self.log.time)
-            event = Event(self._node.name, self.log.last + 1, notification, flood, moment)
-            self.log.append(event, size(notification))
-            events.append(event)
+            tick += 1
+            events.append(Event(self._node.name, tick, notification, flood, moment))
         if events:
+            self.log.extend(events, sum(size(e.notification) for e in events))
             self._published[session.name] = (last, self.log.time)
             self._node.emit(Append(tuple(events)))
             self._node.emit(Store(f"publisher:{session.name}", self._published[session.name]))
             self._node.emit(Sync())
             self._reply(session.name, Accepted("publish", last))
             own = self.flows[self._node.name]
-            for event in events:
+            tables = self._node.subscriptions
+            found = tables.filters_of([event.notification for event in events])
+            for event, filters in zip(events, found, strict=True):
                 own.upto = event.tick
-                self._pass_on(event, None, own)
+                self._pass_on(event, None, own, filters)
         else:
             self._reply(session.name, Accepted("publish", last))
 
@@ -132,11 +137,13 @@ class Deliveries:
     def event(self, neighbour: Neighbour, event: Event) -> None:
         """An event comes by a neighbour; by another than its stream's way, it is a straggler."""
         if self.ways.via(event.stream) == neighbour.name:
-            self._pass_on(event, neighbour, self._flow(event.stream))
+            filters = self._node.subscriptions.filters(event.notification)
+            self._pass_on(event, neighbour, self._flow(event.stream), filters)
 
-    def _pass_on(self, event: Event, source: Neighbour | None, flow: Flow) -> None:
+    def _pass_on(
+        self, event: Event, source: Neighbour | None, flow: Flow, filters: list[Filter]
+    ) -> None:
         node = self._node
-        filters = node.subscriptions.filters(event.notification)
         if node.neighbours:
             targets = node.subscriptions.holders(filters)
             for neighbour in node.neighbours.values():
@@ -150,18 +157,23 @@ class Deliveries:
 
     def _notify(self, event: Event, filters: Iterable[Filter]) -> None:
         """Deliver an event of a flow to the readers that follow it."""
-        by_session: dict[str, list[Reader]] = {}
+        stream, tick, by_filter = event.stream, event.tick, self._by_filter
+        told: dict[str, list[str]] = {}
         for filter_ in filters:
-            for reader in self._by_filter.get(filter_, ()):
-                if reader.hears(event.stream, event.tick):
-                    by_session.setdefault(reader.session, []).append(reader)
-        for name, readers in by_session.items():
-            if self._node.sessions[name].is_full:
-                for reader in readers:
-                    reader.missed += 1
+            for reader in by_filter.get(filter_, ()):
+                if stream in reader.follows and tick > reader.positions[stream]:
+                    ids = told.get(reader.session)
+                    if ids is None:
+                        told[reader.session] = [reader.id]
+                    else:
+                        ids.append(reader.id)
+        for name, ids in told.items():
+            session = self._node.sessions[name]
+            if session.is_full:
+                for id in ids:
+                    session.readers[id].missed += 1
             else:
-                ids = tuple([r.id for r in readers])
-                self._node.emit(Deliver(name, event, ids))
+                self._node.emit(Deliver(name, event, tuple(ids)))
 
     # -- subscribing ---------------------------------------------------------------------------
 
@@ -190,6 +202,8 @@ class Deliveries:
                 self._end(before, "somebody else has taken this durable subscription over")
             self._durable[body.durable] = reader
             saved = self.saved.get(body.durable)
+            if saved is None:
+                reader.starts = {}
         if since is None and saved is not None:
             reader.positions, reader.begun = dict(saved[1]), saved[2]
         elif since is None:
@@ -199,6 +213,8 @@ class Deliveries:
             reader.begun = 0.0
         elif isinstance(since, dict):
             reader.positions, reader.begun = dict(since), body.begun
+            if saved is not None:  # what the cursor lacks is where it was
+                reader.positions, reader.begun = {**saved[1], **since}, saved[2]
         else:
             reader.begun = float(since)
         return False
@@ -228,6 +244,7 @@ class Deliveries:
         return via is not None and flow.is_live and flow.told == via.told
 
     def _follow(self, reader: Reader, flow: Flow, position: int) -> None:
+        reader.begins(flow.stream, position)
         reader.positions[flow.stream] = position
         if reader.durable is None or not self._node.sessions[reader.session].is_full:
             reader.follows.add(flow.stream)
@@ -240,12 +257,15 @@ class Deliveries:
             if not reader.positions.keys() >= reachable:
                 return
             del self._starting[reader]
-            if reader.durable is not None:
-                self._save(reader.durable, reader.filter, reader.positions, reader.begun)
+            if reader.durable is not None and reader.starts is not None:
+                _, acknowledged, _ = self.saved.get(reader.durable, (None, {}, 0.0))
+                cursor = {**reader.starts, **acknowledged}
+                self._save(reader.durable, reader.filter, cursor, reader.begun)
             self._reply(reader.session, Accepted(reader.id))
         is_live = reader.follows >= reachable
         if is_live is not reader.is_live:
             reader.is_live = is_live
+            self._tell_missed(reader)
             self._reply(reader.session, Progress(reader.id, self.cursor(reader), is_live))
 
     def cursor(self, reader: Reader) -> Cursor:
@@ -264,6 +284,7 @@ class Deliveries:
             if body.forget and reader.durable is not None:
                 self.saved.pop(reader.durable, None)
                 self._node.emit(Store(f"durable:{reader.durable}", None))
+                self._node.emit(Store(f"cursor:{reader.durable}", None))
                 self._node.emit(Sync())
         self._reply(session.name, Accepted(body.id))
 
@@ -292,6 +313,7 @@ class Deliveries:
             self._asked.pop(number, None)
 
     def _end(self, reader: Reader, reason: str, cursor: Cursor | None = None) -> None:
+        self._tell_missed(reader)
         self._close(reader)
         self._reply(reader.session, Refused(reader.id, reason, cursor))
 
@@ -308,8 +330,12 @@ class Deliveries:
         self._reply(session.name, Accepted(f"acknowledge {body.id}"))
 
     def _save(self, name: str, filter_: Filter, cursor: Cursor, begun: float) -> None:
-        self.saved[name] = (filter_, dict(cursor), begun)
-        self._node.emit(Store(f"durable:{name}", self.saved[name]))
+        """The cursor has a key of its own: it changes often, and the filter may be long."""
+        before = self.saved.get(name)
+        if before is None or (before[0], before[2]) != (filter_, begun):
+            self._node.emit(Store(f"durable:{name}", (filter_, begun)))
+        self.saved[name] = (filter_, cursor, begun)
+        self._node.emit(Store(f"cursor:{name}", cursor))
         self._node.emit(Sync())
 
     # -- slow readers --------------------------------------------------------------------------
@@ -328,9 +354,7 @@ class Deliveries:
         """Go on; whoever has missed something is told so."""
         session.is_full = False
         for reader in list(session.readers.values()):
-            if reader.missed:
-                self._reply(session.name, Missed(reader.id, reader.missed))
-                reader.missed = 0
+            self._tell_missed(reader)
             for stream in list(self.ways.streams):
                 flow = self._flow(stream)
                 if not (
@@ -340,6 +364,12 @@ class Deliveries:
                     or reader in flow.probing
                 ):
                     self._begin(reader, stream)
+
+    def _tell_missed(self, reader: Reader) -> None:
+        """No cursor may pass over what was missed before that was said."""
+        if reader.missed:
+            self._reply(reader.session, Missed(reader.id, reader.missed))
+            reader.missed = 0
 
     # -- ways ----------------------------------------------------------------------------------
 
@@ -487,7 +517,7 @@ class Deliveries:
             return
         self._number += 1
         self._reads[self._number] = fetch
-        self._node.emit(Read(self._number, max(since, 0), fetch.after, _READ))
+        self._node.emit(Read(self._number, max(since, 0), fetch.after, self.read_limit))
 
     def records(self, input: Records) -> None:
         """What was to be read from the log has been."""
@@ -507,7 +537,7 @@ class Deliveries:
             if wanted(event):
                 chosen.append(event)
                 bytes_ += size(event.notification)
-                if bytes_ > _PART:
+                if bytes_ > self.part_limit:
                     upto = event.tick
                     break
         self._send_back(fetch, since, upto, tuple(chosen))
@@ -516,11 +546,22 @@ class Deliveries:
         filter_ = fetch.filter
         if filter_ is not None:
             return lambda event: filter_.matches(event.notification)
-        tables = self._node.subscriptions
+        tables, advertisements = self._node.subscriptions, self._node.advertisements
         neighbour = self._node.neighbours[fetch.path[-1]]
-        return lambda event: (
-            event.flood or neighbour in tables.holders(tables.filters(event.notification))
-        )
+        # What is no longer advertised is not asked for by any table, but may have been wanted.
+        ads = None
+        if advertisements is not None and advertisements.has(neighbour):
+            ads = advertisements.told(neighbour)
+
+        def wants(event: Event) -> bool:
+            notification = event.notification
+            return (
+                event.flood
+                or neighbour in tables.holders(tables.filters(notification))
+                or (ads is not None and not any(ad.matches(notification) for ad in ads))
+            )
+
+        return wants
 
     def _send_back(
         self, fetch: Fetch, since: int, upto: int, events: tuple[Event, ...], *, lost: bool = False
@@ -587,6 +628,7 @@ class Deliveries:
             cursor = {**self.cursor(reader), flow.stream: message.since}
             self._end(reader, _too_old(message, reader.positions.get(flow.stream)), cursor)
             return
+        reader.begins(flow.stream, message.since)
         for event in message.events:
             self._node.emit(Deliver(reader.session, event, (reader.id,)))
         reader.positions[flow.stream] = message.upto

@@ -302,6 +302,8 @@ class Node:
             self._offered(neighbour, packet)
             return
         assert isinstance(packet, Frame)
+        if self.tree is not None:
+            self.tree.notice(neighbour.name, self._now)
         link = neighbour.link
         bodies = link.receive(packet, self._now)
         self._touched[neighbour] = None

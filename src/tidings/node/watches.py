@@ -26,6 +26,7 @@ class Watches:
 
     def add(self, session: str, id: str, filter: Filter, tables: Tables[Port]) -> None:
         """Tell it now, and whenever that changes."""
+        self.remove(session, id)
         self._watched[session, id] = filter
         self._set((session, id), tables.overlap(filter))
 

@@ -23,7 +23,7 @@ _PATIENCE: Final = 16
 """The pause before sending again doubles up to so many times its first value."""
 
 
-class Frame(msgspec.Struct, frozen=True, gc=False):
+class Frame(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=32):
     """What travels on a link: perhaps a body, and always an acknowledgement."""
 
     sender: int

@@ -4,8 +4,10 @@ The broker with the smallest name is the root. It sends a *beat*, a number that 
 whoever hears a new one from its parent passes it on, one hop further away. A broker's parent is
 the neighbour that offers the smallest root, and of those the nearest. An offer counts only if its
 beat is newer than any that the broker has offered itself, or as new and strictly nearer to the
-root: what hangs on the broker cannot offer that, so there is never a loop, and nothing to count
-to infinity. A root that no longer beats is forgotten everywhere within `expiry`, however long its
+root: what hangs on the broker cannot offer that, so there is no loop among brokers that believe
+in the same root, and nothing to count to infinity. (One that has just restarted has forgotten what
+it offered, and may be part of a loop for a moment; not to be would mean to wait for newer beats at
+every start.) A root that no longer beats is forgotten everywhere within `expiry`, however long its
 last beat is passed around, because only a beat not heard before counts. Whatever state it starts
 from, the network agrees on the tree of the root that is alive, within `bound`.
 
@@ -27,7 +29,7 @@ _FARTHEST: Final = 256
 """No offer from farther away counts: only damage could have brought it about."""
 
 
-class Offer(msgspec.Struct, frozen=True, gc=False):
+class Offer(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=33):
     """What a broker tells each neighbour of its place in the tree; numbers rise, so that one that
     was overtaken on its way can be told."""
 
@@ -79,6 +81,11 @@ class Tree:
         if newest is None or offer.beat > newest[0]:
             self._newest[offer.root] = (offer.beat, now)
         return self._choose(now)
+
+    def notice(self, neighbour: str, now: float) -> None:
+        """A neighbour has said something, if no offer: it is alive."""
+        if neighbour in self._heard_at:
+            self._heard_at[neighbour] = now
 
     def lose(self, neighbour: str, now: float) -> bool:
         """A neighbour is gone; whether there is something new to tell."""

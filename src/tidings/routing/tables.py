@@ -8,7 +8,7 @@ computed from them, and `audit` does that where it finds them at odds.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Final, Generic, TypeVar
 
 from tidings.events import Filter, Notification
@@ -166,10 +166,17 @@ class Tables(Generic[P]):
 
     def filters(self, notification: Notification) -> list[Filter]:
         """The filters in the tables that match it."""
+        return self._filled_index().match(notification)
+
+    def filters_of(self, notifications: Sequence[Notification]) -> list[list[Filter]]:
+        """The same for each of several notifications, at a lower price."""
+        return self._filled_index().match_some(notifications)
+
+    def _filled_index(self) -> Index:
         if self._index is None:
             self._index = Index()
             self._index.add_many((f, f) for f in self._holders)
-        return self._index.match(notification)
+        return self._index
 
     def holders(self, filters: Iterable[Filter]) -> set[P]:
         """The ports that want what one of these filters matches."""

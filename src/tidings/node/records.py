@@ -1,0 +1,440 @@
+"""Records: notifications, filters and what a node stores, as bytes and back.
+
+All of it is MessagePack. A notification is a map from names to values: times are timestamps, and
+sets are arrays. A filter is a string, its JSON. What MessagePack lacks are extension types::
+
+    1  an integer of more than 64 bits       two's complement, the highest byte first
+    2  a carried list                        its JSON
+    3  a notification that is more than      its map
+       strings, numbers and booleans
+
+Stored values may hold more::
+
+    4  a tuple                               an array
+    5  a set                                 an array
+    6  a filter                              its JSON
+    7  a notification                        as above
+    8  a mapping not only from strings       an array: key, value, key, value …
+
+Extension 3 only saves the reader a try: most notifications can be checked while they are decoded,
+and this one can't. Whoever reads trusts nothing: any bytes are either understood or refused with
+a `WireError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from sys import maxsize
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Raw
+from msgspec.msgpack import Decoder, Encoder, Ext
+
+from tidings.events import Filter, Limits, Notification, Schema, TidingsError
+from tidings.events.encoding import decode_json
+from tidings.events.values import canonical, element, scalar
+from tidings.node.messages import Event
+
+FORMAT: Final = 1
+"""The version of what is kept: the first thing in a record."""
+
+_INTEGER: Final = 1
+_CARRIED: Final = 2
+_MIXED: Final = 3
+_TUPLE: Final = 4
+_SET: Final = 5
+_FILTER: Final = 6
+_NOTIFICATION: Final = 7
+_MAPPING: Final = 8
+
+_PLAIN: Final = frozenset({str, int, float, bool})
+_SCALARS: Final = _PLAIN | {bytes, datetime}
+_LEAST: Final = -(1 << 63)
+_MOST: Final = (1 << 64) - 1
+_LOWEST: Final = -1.7976931348623157e308
+
+Time = Annotated[float, msgspec.Meta(ge=-1e300, le=1e300)]
+"""Seconds since 1970: neither NaN nor infinite."""
+
+_SHORT: Final = 1_000
+"""Filters are remembered if their text is not longer than this,"""
+_REMEMBERED: Final = 8_192
+"""and up to so many."""
+
+
+class WireError(TidingsError):
+    """Bytes that cannot be understood, or something that cannot be written as bytes."""
+
+
+@dataclass(frozen=True)
+class WireLimits:
+    """How much a reader accepts; what is beyond a limit is refused with an error that says it."""
+
+    attributes: int = 1_000
+    """Of one notification."""
+    depth: int = 32
+    """How deep lists and mappings within an attribute may be nested."""
+    filters: Limits = field(default_factory=Limits)
+    """`characters` are those of a filter's JSON."""
+
+    def check(self, notification: Notification) -> None:
+        """Raise the `WireError` that a reader with these limits would raise."""
+        self.check_number(len(notification))
+        for name, value in notification.attributes.items():
+            if value.__class__ is list:
+                self.check_depth(name, value)
+
+    def check_number(self, attributes: int) -> None:
+        """Of a notification with so many attributes."""
+        if attributes > self.attributes:
+            raise WireError(
+                f"a notification has {attributes} attributes; the limit is {self.attributes}"
+            )
+
+    def check_depth(self, name: str, content: object) -> None:
+        """Of a list that is carried."""
+        level = [content]
+        for _ in range(self.depth):
+            level = [
+                inner
+                for outer in level
+                for inner in (outer.values() if isinstance(outer, dict) else outer)  # type: ignore[attr-defined]
+                if isinstance(inner, dict | list)
+            ]
+            if not level:
+                return
+        raise WireError(f"attribute {name!r} is nested more than {self.depth} deep, the limit")
+
+    def check_filter(self, text: str) -> None:
+        """Of a filter's JSON."""
+        most = self.filters
+        if len(text) > most.characters:
+            raise WireError(f"a filter has {len(text)} characters; the limit is {most.characters}")
+        if len(text) > most.conjunctions:  # else it can't have so many
+            plain = decode_json(text)
+            found = plain.get("any") if isinstance(plain, dict) else None
+            if isinstance(found, list) and len(found) > most.conjunctions:
+                raise WireError(
+                    f"a filter has {len(found)} conjunctions; the limit is {most.conjunctions}"
+                )
+
+
+UNLIMITED: Final = WireLimits(
+    attributes=maxsize, depth=maxsize, filters=Limits(characters=maxsize, conjunctions=maxsize)
+)
+"""For what the reader has written itself."""
+
+
+# -- writing -----------------------------------------------------------------------------------
+
+
+def pack_notification(notification: Notification) -> Raw:
+    """A notification as bytes; made once, and kept with it."""
+    raw = notification.packed
+    if raw is None:
+        raw = notification.packed = Raw(_written(notification.attributes))
+    return raw
+
+
+def _written(values: dict[str, object]) -> bytes:
+    if _PLAIN.issuperset(map(type, values.values())):
+        try:
+            return _ENCODER.encode(values)
+        except OverflowError:
+            pass  # a number of more than 64 bits
+    spelt = {name: _spelt(value, name) for name, value in values.items()}
+    return _ENCODER.encode(Ext(_MIXED, _ENCODER.encode(spelt)))
+
+
+def _spelt(value: object, name: str) -> object:
+    kind = value.__class__
+    if kind is int:
+        return _integer(value)  # type: ignore[arg-type]
+    if kind in _SCALARS:
+        return value
+    if kind is frozenset:
+        return [_spelt(scalar(item), name) for item in value]  # type: ignore[attr-defined]
+    if kind is list:
+        return Ext(_CARRIED, msgspec.json.encode(value))
+    raise WireError(f"attribute {name!r}: a {kind.__name__} is of a domain that cannot travel")
+
+
+def _integer(value: int) -> int | Ext:
+    if _LEAST <= value <= _MOST:
+        return value
+    return Ext(_INTEGER, value.to_bytes(value.bit_length() // 8 + 1, "big", signed=True))
+
+
+def pack_filter(filter: Filter) -> Raw:
+    """A filter as bytes."""
+    raw = _WRITTEN.get(filter)
+    if raw is None:
+        raw = Raw(_ENCODER.encode(filter.to_json()))
+        if len(memoryview(raw)) <= _SHORT:
+            if len(_WRITTEN) >= _REMEMBERED:
+                _WRITTEN.clear()
+            _WRITTEN[filter] = raw
+    return raw
+
+
+_WRITTEN: Final[dict[Filter, Raw]] = {}
+
+
+def hook(value: object) -> Raw:
+    """For encoders: what is no MessagePack by itself."""
+    if value.__class__ is Notification:
+        return pack_notification(value)
+    if value.__class__ is Filter:
+        return pack_filter(value)
+    raise WireError(f"a {value.__class__.__name__} cannot be written")
+
+
+_ENCODER: Final = Encoder(enc_hook=hook)
+
+
+def pack(events: Iterable[Event]) -> bytes:
+    """Events of one stream as one record of its log; `unpack` is told the stream's name."""
+    rows = [(e.tick, e.notification, e.flood, e.time) for e in events]
+    try:
+        return _ENCODER.encode((FORMAT, rows))
+    except UNWRITABLE as problem:
+        raise unwritten(problem) from None
+
+
+def pack_value(value: object) -> bytes:
+    """What a node wants to have stored: scalars, filters, notifications, and lists, tuples, sets
+    and mappings of such, all told apart."""
+    try:
+        return _ENCODER.encode(_storable(value))
+    except UNWRITABLE as problem:
+        raise unwritten(problem) from None
+
+
+def _storable(value: object) -> object:
+    if value.__class__ is int:
+        return _integer(value)
+    if value is None or value.__class__ in _SCALARS:
+        return value
+    match value:
+        case dict():
+            if all(key.__class__ is str for key in value):
+                return {key: _storable(v) for key, v in value.items()}
+            both = [_storable(each) for item in value.items() for each in item]
+            return Ext(_MAPPING, _ENCODER.encode(both))
+        case list():
+            return [_storable(v) for v in value]
+        case tuple():
+            return Ext(_TUPLE, _ENCODER.encode([_storable(v) for v in value]))
+        case frozenset() | set():
+            return Ext(_SET, _ENCODER.encode([_storable(v) for v in value]))
+        case Filter():
+            return Ext(_FILTER, value.to_json().encode())
+        case Notification():
+            return Ext(_NOTIFICATION, bytes(pack_notification(value)))
+    raise WireError(f"a {value.__class__.__name__} cannot be stored")
+
+
+def unwritten(problem: Exception) -> WireError:
+    """What to raise where something could not be written."""
+    if isinstance(problem, RecursionError):
+        return WireError("nested too deeply to be written")
+    return WireError(f"cannot be written: {problem}")
+
+
+UNWRITABLE: Final = (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError)
+
+
+# -- reading -----------------------------------------------------------------------------------
+
+_Plain = dict[str, str | int | Annotated[float, msgspec.Meta(ge=_LOWEST)] | bool]
+"""What nearly all notifications are: checked while it is decoded, and NaN is not `ge` anything."""
+
+
+class _Row(msgspec.Struct, array_like=True, gc=False):
+    tick: int
+    notification: Raw
+    flood: bool
+    time: Time
+
+
+class Reader:
+    """Reads notifications, filters, records and stored values."""
+
+    def __init__(self, limits: WireLimits | None = None, *, schema: Schema | None = None) -> None:
+        """The schema's types are those that `IS A` in filters means."""
+        self.limits = limits or WireLimits()
+        self._schema = schema
+        self._most = self.limits.attributes
+        self._filters: dict[str, Filter] = {}
+        self._plain = Decoder(_Plain | Ext).decode
+        self._rich = Decoder(dict[str, Any], ext_hook=_integer_or_ext).decode
+        self._stored = Decoder(ext_hook=self._extension).decode
+
+    def notification(self, raw: Raw) -> Notification:
+        """A notification from the bytes of its map, which it keeps."""
+        try:
+            values: Any = self._plain(raw)
+        except msgspec.ValidationError:
+            values = self._mixed(raw)
+        if values.__class__ is not dict:
+            if values.code != _MIXED:
+                raise WireError(f"a notification is a map, not extension {values.code}")
+            values = self._mixed(values.data)
+        if len(values) > self._most:
+            self.limits.check_number(len(values))
+        if "" in values:
+            raise WireError("an attribute's name is a non-empty string, not ''")
+        found = _new(Notification)  # its constructor would look at every value again
+        found.attributes = values
+        found.packed = raw.copy()  # of its own, so as not to keep the whole frame
+        return found
+
+    def _mixed(self, raw: Raw | bytes) -> dict[str, object]:
+        """A notification's map with values that are less common, or wrong."""
+        values = self._rich(raw)
+        for name, value in values.items():
+            kind = value.__class__
+            if kind is float:
+                if value != value:
+                    raise WireError(f"attribute {name!r}: NaN cannot be compared")
+            elif kind not in _SCALARS:
+                values[name] = self._unusual(name, value)
+        return values
+
+    def _unusual(self, name: str, value: object) -> object:
+        if value.__class__ is list:
+            if all(item.__class__ in _SCALARS for item in value):
+                return frozenset(element(canonical(i, name)) for i in value)
+            raise WireError(f"attribute {name!r}: a set holds scalars only")
+        if isinstance(value, Ext) and value.code == _CARRIED:
+            content = decode_json(bytes(value.data))
+            if content.__class__ is not list:
+                raise WireError(f"attribute {name!r}: what is carried is a list")
+            self.limits.check_depth(name, content)
+            return canonical(content, name)
+        if isinstance(value, Ext):
+            raise WireError(f"attribute {name!r}: extension {value.code} is no value")
+        flat = "; names are flat, such as 'order.size'" if value.__class__ is dict else ""
+        raise WireError(f"attribute {name!r}: {_KINDS[value.__class__]} is no value{flat}")
+
+    def filter(self, text: object) -> Filter:
+        """A filter from its JSON."""
+        if text.__class__ is not str:
+            raise WireError(
+                f"a filter is a string, not {_KINDS.get(text.__class__, 'an extension')}"
+            )
+        found = self._filters.get(text)
+        return self._filter(text) if found is None else found
+
+    def _filter(self, text: str) -> Filter:
+        self.limits.check_filter(text)
+        found = Filter.from_json(text, schema=self._schema)
+        if len(text) <= _SHORT:
+            if len(self._filters) >= _REMEMBERED:
+                self._filters.clear()
+            self._filters[text] = found
+        return found
+
+    def unpack(self, blob: bytes | memoryview, stream: str) -> tuple[Event, ...]:
+        """The events of a record of this stream's log."""
+        try:
+            version, rows = _RECORD.decode(blob)
+            if version != FORMAT:
+                raise WireError(f"a record of format {version}; this version reads {FORMAT}")
+            read = self.notification
+            return tuple(
+                [Event(stream, r.tick, read(r.notification), r.flood, r.time) for r in rows]
+            )
+        except UNREADABLE as problem:
+            raise unread("a record of the log", problem) from None
+
+    def unpack_value(self, blob: bytes | memoryview) -> Any:
+        """What `pack_value` wrote."""
+        try:
+            return self._stored(blob)
+        except UNREADABLE as problem:
+            raise unread("a stored value", problem) from None
+
+    def _extension(self, code: int, data: memoryview) -> object:
+        if code == _TUPLE:
+            return tuple(_listed(self._stored(data)))
+        if code == _SET:
+            return frozenset(_listed(self._stored(data)))
+        if code == _MAPPING:
+            both = iter(_listed(self._stored(data)))
+            return dict(zip(both, both, strict=True))
+        if code == _FILTER:
+            return self.filter(str(data, "utf-8"))
+        if code == _NOTIFICATION:
+            return self.notification(Raw(bytes(data)))
+        if code == _INTEGER:
+            return _integer_or_ext(code, data)
+        raise WireError(f"extension {code} is no stored value")
+
+
+_new: Final = Notification.__new__
+_RECORD: Final = Decoder(tuple[int, list[_Row]])
+_KINDS: Final[dict[type, str]] = {
+    type(None): "nil",
+    dict: "a map",
+    list: "an array",
+    bytes: "bytes",
+    int: "a number",
+    float: "a number",
+    bool: "a boolean",
+    datetime: "a time",
+}
+
+
+def _integer_or_ext(code: int, data: memoryview) -> object:
+    return int.from_bytes(data, "big", signed=True) if code == _INTEGER else Ext(code, bytes(data))
+
+
+def _listed(content: object) -> list[object]:
+    if content.__class__ is not list:
+        raise WireError("a stored tuple, set or mapping is an array")
+    return content
+
+
+UNREADABLE: Final = (
+    TidingsError,
+    msgspec.MsgspecError,
+    ValueError,
+    TypeError,
+    LookupError,
+    RecursionError,
+    MemoryError,
+)
+"""Whatever bytes can make decoders raise."""
+
+
+def unread(what: str, problem: Exception) -> WireError:
+    """What to raise where bytes could not be read."""
+    match problem:
+        case WireError():
+            return problem
+        case UnicodeError():
+            return WireError(f"{what} holds text that is not UTF-8")
+        case RecursionError():
+            return WireError(f"{what} is nested too deeply")
+        case MemoryError():
+            return WireError(f"{what} is too large for the memory")
+    if str(problem) == "Input data was truncated":
+        return WireError(f"{what} ends in the middle")
+    return WireError(f"{what} cannot be read: {problem}")
+
+
+_OWN: Final = Reader(UNLIMITED)
+
+
+def unpack(blob: bytes | memoryview, stream: str) -> tuple[Event, ...]:
+    """The events of a record; `WireError` if it is damaged."""
+    return _OWN.unpack(blob, stream)
+
+
+def unpack_value(blob: bytes | memoryview) -> Any:
+    """What `pack_value` wrote; `WireError` if it is damaged."""
+    return _OWN.unpack_value(blob)

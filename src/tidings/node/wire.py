@@ -1,0 +1,376 @@
+"""The wire: what clients, brokers and neighbours say to each other over TCP, as bytes and back.
+
+A frame is a length of four bytes, the highest first, and a payload of MessagePack: an array of
+messages, each of them an array of its tag and its fields::
+
+    00 00 00 0d │ 91 │ 93 02 a1 31 a7 …
+       length   │    │  tag, id, filter, …
+                │ so many messages
+
+A message's tag and the order of its fields never change; new fields come last and have defaults,
+and a reader skips those that it does not know. Nothing here does any I/O.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
+from msgspec import Raw
+from msgspec.msgpack import Decoder, Encoder
+
+from tidings.events import Filter, Schema
+from tidings.node import records
+from tidings.node.host import Deliver
+from tidings.node.messages import (
+    Check,
+    Differ,
+    Event,
+    Fetch,
+    Fetched,
+    Member,
+    Repair,
+    Silence,
+    Streams,
+    Update,
+)
+from tidings.node.records import (
+    UNLIMITED,
+    Time,
+    WireError,
+    WireLimits,
+    pack,
+    pack_value,
+    unpack,
+    unpack_value,
+)
+from tidings.node.requests import (
+    Accepted,
+    Acknowledge,
+    Advertise,
+    Answer,
+    Attach,
+    Detach,
+    Interest,
+    Missed,
+    Progress,
+    Publish,
+    Refused,
+    Renew,
+    RequestBody,
+    Resend,
+    Subscribe,
+    Unadvertise,
+    Unsubscribe,
+    Watch,
+)
+from tidings.overlay import Frame, Offer
+
+__all__ = [
+    "UNLIMITED",
+    "VERSION",
+    "Delivery",
+    "Hello",
+    "Message",
+    "Ping",
+    "Pong",
+    "Reader",
+    "Splitter",
+    "Welcome",
+    "WireError",
+    "WireLimits",
+    "decode",
+    "encode",
+    "pack",
+    "pack_value",
+    "unpack",
+    "unpack_value",
+]
+
+VERSION: Final = 1
+_LENGTH: Final = 4
+
+
+class Hello(msgspec.Struct, frozen=True, array_like=True, tag=60):
+    """The first message of whoever connects."""
+
+    version: int
+    role: Literal["client", "broker"]
+    name: str
+    """Of the session, or of the broker."""
+    token: str | None = None
+    options: dict[str, str | int | bool | None] = {}
+
+
+class Welcome(msgspec.Struct, frozen=True, array_like=True, tag=61):
+    """The first message of whoever was connected to, unless it is `Refused`."""
+
+    version: int
+    broker: str
+    limits: dict[str, int] = {}
+
+
+class Ping(msgspec.Struct, frozen=True, array_like=True, tag=62):
+    """Is somebody there?"""
+
+    number: int = 0
+
+
+class Pong(msgspec.Struct, frozen=True, array_like=True, tag=63):
+    """The answer to a `Ping`, with its number."""
+
+    number: int = 0
+
+
+class Delivery(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=22):
+    """What a client reads where the node said `Deliver`."""
+
+    event: Event
+    ids: tuple[str, ...] = ()
+    """The subscriptions that want it."""
+
+
+Message: TypeAlias = (
+    RequestBody | Answer | Deliver | Delivery | Frame | Offer | Hello | Welcome | Ping | Pong
+)
+
+
+def encode(messages: Sequence[Message]) -> bytes:
+    """One whole frame, with its length; `WireError` if something cannot travel.
+
+    >>> encode([Ping(7)]).hex(" ")
+    '00 00 00 04 91 92 3e 07'
+    """
+    try:
+        payload = _ENCODER.encode(
+            [Delivery(m.event, m.ids) if m.__class__ is Deliver else m for m in messages]
+        )
+    except records.UNWRITABLE as problem:
+        raise records.unwritten(problem) from None
+    return len(payload).to_bytes(_LENGTH, "big") + payload
+
+
+_ENCODER: Final = Encoder(enc_hook=records.hook)
+
+
+# -- reading -----------------------------------------------------------------------------------
+
+# Messages with notifications are first read as these, which leave the notifications alone: so
+# each of them can be decoded by its own decoder, and keep its bytes.
+
+
+class _Publish(msgspec.Struct, array_like=True, tag=8, gc=False):
+    number: int
+    notifications: list[Raw]
+
+
+class _Event(msgspec.Struct, array_like=True, tag=40, gc=False):
+    stream: str
+    tick: int
+    notification: Raw
+    flood: bool = False
+    time: Time = 0.0
+
+
+class _Fetched(msgspec.Struct, array_like=True, tag=49):
+    stream: str
+    number: int
+    path: tuple[str, ...]
+    since: int
+    upto: int
+    events: list[_Event]
+    is_live: bool
+    lost: bool = False
+
+
+class _Delivery(msgspec.Struct, array_like=True, tag=22, gc=False):
+    event: _Event
+    ids: tuple[str, ...] = ()
+
+
+class _Frame(msgspec.Struct, array_like=True, tag=32, gc=False):
+    sender: int
+    receiver: int
+    number: int
+    received: int
+    body: (
+        _Event
+        | Update
+        | Member
+        | Check
+        | Differ
+        | Repair
+        | Streams
+        | Silence
+        | Fetch
+        | _Fetched
+        | None
+    ) = None
+
+
+_Read: TypeAlias = (
+    Attach
+    | Subscribe
+    | Unsubscribe
+    | Acknowledge
+    | Watch
+    | Advertise
+    | Unadvertise
+    | _Publish
+    | Renew
+    | Detach
+    | Accepted
+    | Refused
+    | Resend
+    | Progress
+    | Missed
+    | Interest
+    | _Delivery
+    | _Frame
+    | Offer
+    | Hello
+    | Welcome
+    | Ping
+    | Pong
+)
+
+
+class Reader(records.Reader):
+    """Reads payloads, and all that `records` knows of."""
+
+    def __init__(self, limits: WireLimits | None = None, *, schema: Schema | None = None) -> None:
+        super().__init__(limits, schema=schema)
+        self._messages = Decoder(list[_Read], dec_hook=self._hook).decode
+        self._finish: dict[type, Callable[[Any], Message]] = {
+            _Publish: self._publish,
+            _Delivery: lambda m: Delivery(self._event(m.event), m.ids),
+            _Frame: self._frame,
+            Subscribe: _with_its_times,
+            Hello: _of_this_version,
+            Welcome: _of_this_version,
+        }
+
+    def decode(self, payload: bytes | memoryview) -> list[Message]:
+        """The messages of a payload; `WireError`, and nothing else, whatever the bytes are."""
+        try:
+            messages: list[Any] = self._messages(payload)
+            for at, message in enumerate(messages):
+                finish = self._finish.get(message.__class__)
+                if finish is not None:
+                    messages[at] = finish(message)
+            return messages
+        except records.UNREADABLE as problem:
+            raise _clearer(records.unread("a message", problem)) from None
+
+    def _hook(self, kind: type, value: object) -> object:
+        if kind is Filter:
+            return self.filter(value)
+        raise TypeError(f"no {kind.__name__} is expected")
+
+    def _publish(self, message: _Publish) -> Publish:
+        return Publish(message.number, tuple(map(self.notification, message.notifications)))
+
+    def _event(self, event: _Event) -> Event:
+        notification = self.notification(event.notification)
+        return Event(event.stream, event.tick, notification, event.flood, event.time)
+
+    def _frame(self, message: _Frame) -> Frame:
+        body: Any = message.body
+        if body.__class__ is _Event:
+            body = self._event(body)
+        elif body.__class__ is _Fetched:
+            events = tuple(map(self._event, body.events))
+            body = Fetched(
+                body.stream,
+                body.number,
+                body.path,
+                body.since,
+                body.upto,
+                events,
+                body.is_live,
+                body.lost,
+            )
+        elif body.__class__ is Fetch and body.after != body.after:
+            raise WireError("a time is a number, not NaN")
+        return Frame(message.sender, message.receiver, message.number, message.received, body)
+
+
+def _with_its_times(message: Subscribe) -> Subscribe:
+    if message.since != message.since or message.begun != message.begun:
+        raise WireError("a time is a number, not NaN")
+    return message
+
+
+def _of_this_version(message: Hello | Welcome) -> Hello | Welcome:
+    if message.version != VERSION:
+        raise WireError(f"the other side speaks version {message.version}, this one {VERSION}")
+    return message
+
+
+_TAG: Final = re.compile(r"Invalid value (-?\d+) - at `\$\[\d+\](\[5\])?\[0\]`")
+
+
+def _clearer(problem: WireError) -> WireError:
+    tag = _TAG.search(str(problem))
+    if tag is None:
+        return problem
+    return WireError(f"a message has the tag {tag[1]}, which version {VERSION} does not know")
+
+
+_DEFAULT: Final = Reader()
+
+
+def decode(payload: bytes | memoryview) -> list[Message]:
+    """The messages of a payload; `WireError`, and nothing else, whatever the bytes are."""
+    return _DEFAULT.decode(payload)
+
+
+class Splitter:
+    """Turns the chunks of a TCP stream into payloads.
+
+    >>> splitter = Splitter(limit=1_000)
+    >>> frame = encode([Ping(7)])
+    >>> splitter.feed(frame[:5]), [decode(p) for p in splitter.feed(frame[5:])]
+    ([], [[Ping(number=7)]])
+    """
+
+    __slots__ = ("_held", "_limit", "_wanted")
+
+    def __init__(self, limit: int) -> None:
+        """No payload may be longer than `limit` bytes."""
+        self._limit = limit
+        self._held = bytearray()
+        self._wanted = _LENGTH
+
+    @property
+    def held(self) -> int:
+        """So many bytes of a frame have come, and wait for the rest of it."""
+        return len(self._held)
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The payloads that are complete with this chunk; `WireError` as soon as a length is
+        above the limit."""
+        if self._held:
+            self._held += chunk
+            if len(self._held) < self._wanted:
+                return []
+            chunk = bytes(self._held)
+            self._held = bytearray()
+        payloads: list[bytes] = []
+        at, end = 0, len(chunk)
+        self._wanted = _LENGTH
+        while end - at >= _LENGTH:
+            size = int.from_bytes(chunk[at : at + _LENGTH], "big")
+            if size > self._limit:
+                raise WireError(f"a frame of {size} bytes is announced; the limit is {self._limit}")
+            stop = at + _LENGTH + size
+            if stop > end:
+                self._wanted = _LENGTH + size
+                break
+            payloads.append(chunk[at + _LENGTH : stop])
+            at = stop
+        if at < end:
+            self._held += chunk[at:]
+        return payloads
