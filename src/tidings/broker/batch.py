@@ -1,0 +1,73 @@
+"""Batches: the rows of the log, each some events that were committed together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from tidings.broker.database import Damage, seal, unseal
+from tidings.events import TidingsError
+from tidings.node import Event
+from tidings.node.wire import pack, unpack
+
+ROW: Final = 64
+"""About what a row takes up besides its events."""
+_MOST_EVENTS: Final = 256
+_MOST_BYTES: Final = 1 << 20
+
+
+class Batch(msgspec.Struct, frozen=True, array_like=True):
+    """A row of the log; its columns are these fields."""
+
+    first: int
+    last: int
+    first_time: float
+    last_time: float
+    until: int
+    """The bytes of the log up to here, counted from its very beginning."""
+    content: bytes
+
+    @property
+    def size(self) -> int:
+        """What it takes up, about."""
+        return len(self.content) + ROW
+
+    def events(self, stream: str) -> tuple[Event, ...]:
+        """What was put in; `Damage` if it is not that any more."""
+        label = (self.first, self.last, self.first_time, self.last_time, self.until)
+        try:
+            events = unpack(unseal(self.content, *label), stream)
+        except (TidingsError, Damage):
+            events = ()
+        if not events or (events[0].tick, events[-1].tick) != (self.first, self.last):
+            raise Damage(f"the events from {self.first} on are not what was written")
+        return events
+
+
+def batch_of(row: tuple[Any, ...]) -> Batch:
+    """A row that was read; `Damage` if it has values of the wrong kinds."""
+    try:
+        return msgspec.convert(row, Batch)
+    except msgspec.ValidationError as error:
+        raise Damage(f"a row of the log is not what was written: {error}") from None
+
+
+def batches(events: Sequence[Event], until: int) -> Iterator[Batch]:
+    """The rows for a commit: one, unless readers would rather not take so much at once."""
+    for start in range(0, len(events), _MOST_EVENTS):
+        for some, content in _packed(events[start : start + _MOST_EVENTS]):
+            until += 4 + len(content) + ROW
+            label = (some[0].tick, some[-1].tick, float(some[0].time), float(some[-1].time), until)
+            yield Batch(*label, seal(content, *label))
+
+
+def _packed(events: Sequence[Event]) -> Iterator[tuple[Sequence[Event], bytes]]:
+    content = pack(events)
+    if len(content) <= _MOST_BYTES or len(events) == 1:
+        yield events, content
+    else:
+        middle = len(events) // 2
+        yield from _packed(events[:middle])
+        yield from _packed(events[middle:])
