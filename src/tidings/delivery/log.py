@@ -50,7 +50,9 @@ class Log(Generic[E]):
         self._tail.extend(events)
         self._parts.append((len(events), size))
         self._size += size
-        while len(self._tail) - self._parts[0][0] > self._longest or self._size > BYTES:
+        while self._parts and (
+            len(self._tail) - self._parts[0][0] > self._longest or self._size > BYTES
+        ):
             count, gone = self._parts.popleft()
             self._size -= gone
             for _ in range(count):
@@ -70,7 +72,8 @@ class Log(Generic[E]):
             return self.last
         if not self._tail or self._tail[0].time >= time:
             return None if self.first <= self.last - len(self._tail) else self.first - 1
-        return max(e.tick for e in self._tail if e.time < time)
+        tick = max(e.tick for e in self._tail if e.time < time)
+        return max(tick, self.first - 1)  # what was trimmed may be in memory still
 
     def trim(self, first: int) -> None:
         """What comes before this tick is no longer kept."""

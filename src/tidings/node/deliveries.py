@@ -143,6 +143,11 @@ class Deliveries:
     def _pass_on(
         self, event: Event, source: Neighbour | None, flow: Flow, filters: list[Filter]
     ) -> None:
+        # Clients first: a neighbour may be given up by what it is sent, and then they are told how
+        # far the flow is.
+        if flow.is_live and (event.tick > flow.upto or source is None):
+            flow.upto = event.tick
+            self._notify(event, filters)
         node = self._node
         if node.neighbours:
             targets = node.subscriptions.holders(filters)
@@ -151,9 +156,6 @@ class Deliveries:
                     neighbour in targets or (event.flood and node.subscriptions.has(neighbour))
                 ):
                     node.send_event(neighbour, event)
-        if flow.is_live and (event.tick > flow.upto or source is None):
-            flow.upto = event.tick
-            self._notify(event, filters)
 
     def _notify(self, event: Event, filters: Iterable[Filter]) -> None:
         """Deliver an event of a flow to the readers that follow it."""
@@ -184,13 +186,19 @@ class Deliveries:
         self._order += 1
         reader = Reader(session.name, body.id, body.filter, self._order)
         now = self._place(reader, body, time)
+        if reader.durable is not None and reader.durable not in self.saved:
+            # Before anything is delivered: whoever comes back must not begin behind that.
+            self._save(reader.durable, reader.filter, dict(reader.positions), reader.begun)
+            reader.starts = {}
         self.readers[reader] = self._starting[reader] = None
         session.readers[body.id] = reader
         self._by_filter.setdefault(body.filter, {})[reader] = None
         self._node.want(session, {body.filter: 1}, {})
         for stream in list(self.ways.streams):
-            self._begin(reader, stream, now=now)
-        self._tell_state(reader)
+            if reader in self.readers:  # it may have been refused in the last one
+                self._begin(reader, stream, now=now)
+        if reader in self.readers:
+            self._tell_state(reader)
 
     def _place(self, reader: Reader, body: Subscribe, time: float) -> bool:
         """Find out where to begin; whether that is now, in all streams that can be reached."""
@@ -202,8 +210,6 @@ class Deliveries:
                 self._end(before, "somebody else has taken this durable subscription over")
             self._durable[body.durable] = reader
             saved = self.saved.get(body.durable)
-            if saved is None:
-                reader.starts = {}
         if since is None and saved is not None:
             reader.positions, reader.begun = dict(saved[1]), saved[2]
         elif since is None:
@@ -357,7 +363,7 @@ class Deliveries:
             self._tell_missed(reader)
             for stream in list(self.ways.streams):
                 flow = self._flow(stream)
-                if not (
+                if reader in self.readers and not (
                     stream in reader.follows
                     or stream in reader.fetches
                     or reader in flow.waiting
@@ -647,11 +653,14 @@ class Deliveries:
         flow.fetch = 0
         if message.lost:
             for reader in [r for r in self.readers if flow.stream in r.follows]:
+                position = self._position(reader, flow.stream)
+                if flow.upto < message.since <= position:
+                    continue  # it is ahead of the flow, and lacks nothing
                 if reader.durable is not None:
                     cursor = {**self.cursor(reader), flow.stream: message.since}
-                    self._end(reader, _too_old(message, flow.upto), cursor)
+                    self._end(reader, _too_old(message, position), cursor)
                 else:
-                    gone = max(1, message.since - flow.upto)
+                    gone = max(1, message.since - position)
                     self._reply(reader.session, Missed(reader.id, gone))
                     reader.positions[flow.stream] = message.since
             flow.upto = message.since

@@ -69,6 +69,8 @@ from tidings.node.requests import (
 from tidings.overlay import Frame, Offer
 
 __all__ = [
+    "ACCESS",
+    "SESSION",
     "UNLIMITED",
     "VERSION",
     "Delivery",
@@ -90,6 +92,10 @@ __all__ = [
 ]
 
 VERSION: Final = 1
+ACCESS: Final = "access"
+"""The id of a refusal to let somebody in, who need not try again as who they are."""
+SESSION: Final = "session"
+"""The id of a refusal to go on, since the session goes on in another connection."""
 _LENGTH: Final = 4
 
 

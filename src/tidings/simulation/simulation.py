@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from math import inf
 from random import Random
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from tidings.events import TidingsError
 from tidings.node import (
@@ -44,9 +44,6 @@ from tidings.simulation.clients import Client
 from tidings.simulation.store import MemoryStore
 from tidings.simulation.topology import Topology
 from tidings.simulation.traffic import Traffic
-
-_READING: Final = 0.05
-"""Reading the log takes up to so many seconds."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +81,15 @@ class Watcher(Protocol):
     def stepped(self, node: str) -> None: ...
 
 
+class Line(Protocol):
+    """A client at the end of a connection of its own, which breaks when its broker crashes."""
+
+    at: str
+
+    def told(self, effect: Deliver | Reply) -> None: ...
+    def broken(self) -> None: ...
+
+
 class Simulation:
     """A network in virtual time.
 
@@ -113,9 +119,13 @@ class Simulation:
         self.now = 0.0
         self.steps = 0
         self.traffic = Traffic()
+        self.reading = 0.05
+        """Reading a log takes up to so many seconds."""
         self.nodes: dict[str, Node] = {}
         """Those that are up."""
         self.clients: dict[str, Client] = {}
+        self.lines: dict[str, Line] = {}
+        """By session: those who come over a connection of their own."""
         self.stores = {name: MemoryStore() for name in topology.nodes}
         self.watchers = list(watchers)
         self._queue: list[tuple[float, int, Callable[..., None], Any, Any]] = []
@@ -201,13 +211,17 @@ class Simulation:
             if not self.channels[name, neighbour].is_up:
                 self._handle(name, LinkDown(neighbour))
 
+    def hear(self, name: str, input: Input) -> None:
+        """A node's host has something to tell it."""
+        self._handle(name, input)
+
     def _handle(self, name: str, input: Input) -> None:
         node = self.nodes.get(name)
         if node is None:
             return
         effects = node.handle(input, self.now)
         if name in self._doomed:
-            self._perform(name, effects[: self._doomed.pop(name)])
+            self._perform(name, _cut(effects, self._doomed.pop(name)))
             self.crash(name)
         else:
             self._perform(name, effects)
@@ -218,6 +232,8 @@ class Simulation:
         for effect in effects:
             if effect.__class__ is Send:
                 self._transmit(self.channels[name, effect.neighbour], effect.packet)
+            elif effect.__class__ in (Deliver, Reply) and effect.session in self.lines:
+                self.lines[effect.session].told(effect)
             elif effect.__class__ is Deliver:
                 self._notify(effect.session, effect.event)
             elif effect.__class__ is Wake:
@@ -243,7 +259,7 @@ class Simulation:
             if self.nodes.get(name) is node:
                 self._handle(name, Records(read.number, *found))
 
-        self.at(self.now + self.random.random() * _READING, answer)
+        self.at(self.now + self.random.random() * self.reading, answer)
 
     def trim(self, name: str, first: int) -> None:
         """A broker keeps its log from this tick on only."""
@@ -260,6 +276,8 @@ class Simulation:
             self.stores[name].crash(self.random)
             self._wakes.pop(name, None)
             self._doomed.pop(name, None)
+            for line in [each for each in self.lines.values() if each.at == name]:
+                line.broken()
 
     def crash_within(self, name: str, effects: int) -> None:
         """A node crashes while it carries out the effects of its next input."""
@@ -405,6 +423,15 @@ class Simulation:
             for n in node.neighbours.values()
             if node.subscriptions.has(n)
         }
+
+
+def _cut(effects: list[Effect], number: int) -> list[Effect]:
+    """The first of them. A host stores all that lies between two syncs at once, or nothing."""
+    done, rest = effects[:number], effects[number:]
+    if Sync() in rest:
+        while done and done[-1].__class__ in (Store, Append):
+            done.pop()
+    return done
 
 
 def _role(topology: Topology, node: str, neighbour: str) -> str:

@@ -1,0 +1,309 @@
+"""Trials: random runs of nodes with a log, with subscribers whose every delivery is checked.
+
+A trial is a scenario like any other, so that it can be made smaller and replayed; only its steps
+say more. Logs keep so little in memory, and send so little at a time, that small runs read them
+from the store and in many parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Any, Final
+
+from tidings.delivery import Log
+from tidings.events import Filter
+from tidings.node import Event, Settings
+from tidings.node.messages import Fetch, Fetched, Streams
+from tidings.overlay import Frame, Offer
+from tidings.simulation.guarantees import Guarantees
+from tidings.simulation.play import Play, bound
+from tidings.simulation.properties import Violation
+from tidings.simulation.random_runs import random_event, random_filter
+from tidings.simulation.scenario import Scenario, Step
+from tidings.simulation.simulation import Channel, Conditions, Simulation
+from tidings.simulation.subscribers import Subscriber
+
+_REST: Final = 3.0
+"""For so long nothing may be said at rest."""
+_CLIENTS: Final = 4
+_PART: Final = 0.2
+"""So long it may take to fetch one event, where each is fetched alone."""
+
+
+class Network(Simulation):
+    """A simulation of nodes with small memories."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.fetching = 0
+        """How much was said that is only said after something has changed."""
+        self.guarantees = Guarantees(self)
+        self._small = Random(scenario.seed)
+        super().__init__(
+            scenario.topology(),
+            scenario.settings,
+            seed=scenario.seed,
+            conditions=Conditions(**scenario.conditions),
+        )
+
+    def _start(self, name: str) -> None:
+        super()._start(name)
+        deliveries = self.nodes[name].deliveries
+        assert deliveries is not None
+        log = deliveries.log
+        tail = self._small.choice((0, 2, 100))
+        deliveries.log = Log(first=log.first, last=log.last, time=log.time, tail=tail)
+        deliveries.read_limit = self._small.choice((1, 3, 100))
+        deliveries.part_limit = self._small.choice((30, 100, 1 << 20))
+
+    def _transmit(self, channel: Channel, packet: Frame | Offer) -> None:
+        body = packet.body if isinstance(packet, Frame) else None
+        self.fetching += isinstance(body, Fetch | Fetched | Streams)
+        if isinstance(body, Event):
+            self.guarantees.passed(body)
+        super()._transmit(channel, packet)
+
+
+class Trial(Play):
+    """A scenario with subscribers, under way."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        network = Network(scenario)
+        super().__init__(scenario, network)
+        self.guarantees = network.guarantees
+        self.subscribers: dict[str, Subscriber] = {}
+        for step in scenario.steps:
+            self.simulation.at(step.at, self.perform, step)
+
+    def perform(self, step: Step, _: Any = None) -> None:
+        """Do what a step says; what makes no sense by now is left out."""
+        if step.client and step.do != "join":
+            subscriber = self.subscribers.get(step.client)
+            if subscriber is not None and subscriber.is_alive:
+                getattr(self, f"_client_{step.do}")(subscriber, step)
+        else:
+            getattr(self, f"_{step.do}")(step)
+
+    def _join(self, step: Step) -> None:
+        if step.client not in self.subscribers and step.node in self.simulation.stores:
+            self.subscribers[step.client] = Subscriber(
+                self.simulation, step.client, step.node, self.guarantees
+            )
+        subscriber = self.subscribers.get(step.client)
+        if subscriber is not None and not subscriber.is_alive:
+            subscriber.begin()
+
+    # -- what subscribers do -------------------------------------------------------------------
+
+    def _client_subscribe(self, who: Subscriber, step: Step) -> None:
+        since: Any = (None, "begin", step.value * self.simulation.now, None)[step.number]
+        if since == 0.0:
+            since = "begin"
+        filter_ = Filter.parse(step.filter)
+        if step.to and self.guarantees.is_known(who.at, step.to):
+            filter_, since = self.guarantees.durable(who.at, step.to, filter_).filter, None
+        who.subscribe(filter_, step.to or None, since)
+
+    def _client_unsubscribe(self, who: Subscriber, step: Step) -> None:
+        who.unsubscribe(step.id, forget=step.number > 0)
+
+    def _client_again(self, who: Subscriber, step: Step) -> None:
+        who.read_on(step.id)
+
+    def _client_take(self, who: Subscriber, step: Step) -> None:
+        for other in self.subscribers.values():
+            if other is not who and other.at == who.at and other.durables:
+                who.take_over(other)
+                return
+
+    def _client_ack(self, who: Subscriber, step: Step) -> None:
+        who.acknowledge(late=step.number > 0)
+
+    def _client_publish(self, who: Subscriber, step: Step) -> None:
+        random = Random(f"{step.event}")
+        who.publish([step.event, *(random_event(random) for _ in range(step.number))])
+
+    def _client_advertise(self, who: Subscriber, step: Step) -> None:
+        who.advertise(step.id, Filter.parse(step.filter))
+
+    def _client_unadvertise(self, who: Subscriber, step: Step) -> None:
+        who.unadvertise(step.id)
+
+    def _client_watch(self, who: Subscriber, step: Step) -> None:
+        who.watch(step.id, Filter.parse(step.filter))
+
+    def _client_unwatch(self, who: Subscriber, step: Step) -> None:
+        who.unwatch(step.id)
+
+    def _client_stall(self, who: Subscriber, _: Step) -> None:
+        who.stall()
+
+    def _client_drain(self, who: Subscriber, _: Step) -> None:
+        who.drain()
+
+    def _client_hang(self, who: Subscriber, _: Step) -> None:
+        who.hang_up()
+
+    def _client_vanish(self, who: Subscriber, _: Step) -> None:
+        who.crash()
+
+    def _trim(self, step: Step) -> None:
+        if step.node in self.simulation.nodes:
+            self.guarantees.is_trimmed = True
+            store = self.simulation.stores[step.node]
+            self.simulation.trim(step.node, int(len(store.log) * step.value) + 1)
+
+    def _slow(self, step: Step) -> None:
+        self.simulation.reading = step.value
+
+    # -- the end -------------------------------------------------------------------------------
+
+    def finish(self) -> None:
+        """Heal, and check that everything is as it must be, then and after a little more."""
+        self.run()
+        self.heal()
+        sim = self.simulation
+        sim.reading = 0.05
+        sim.run(sim.now + 1.0)
+        for subscriber in self.subscribers.values():
+            subscriber.drain()
+            if not subscriber.is_alive:
+                subscriber.begin()
+        longest = max(len(store.log) for store in sim.stores.values())
+        sim.run(sim.now + bound(sim) + 2.0 + longest * _PART)
+        self._check_rest()
+        for subscriber in self.subscribers.values():
+            subscriber.publish([{"x": x, "s": "a"} for x in range(0, 10, 3)])
+        sim.run(sim.now + 2 * sim.settings.progress)
+        self._check_rest()
+
+    def _check_rest(self) -> None:
+        self.guarantees.check(self.subscribers.values())
+        sim = self.simulation
+        assert isinstance(sim, Network)
+        before = sim.fetching
+        sim.run(sim.now + _REST)
+        if sim.fetching > before:
+            self.guarantees.fail(f"{sim.fetching - before} messages of fetching at rest")
+
+
+def play(scenario: Scenario) -> Trial:
+    """Run a trial with every check there is; `Violation` if something does not hold."""
+    trial = Trial(scenario)
+    trial.finish()
+    return trial
+
+
+def fails(scenario: Scenario) -> bool:
+    """Whether something does not hold in this trial."""
+    try:
+        play(scenario)
+    except Violation:
+        return True
+    return False
+
+
+def random_trial(
+    seed: int,
+    *,
+    settings: Settings,
+    network: Mapping[str, Any],
+    faults: str = "all",
+    steps: int = 60,
+    duration: float = 20.0,
+) -> Scenario:
+    """A trial of so many steps; the same for the same arguments."""
+    random = Random(f"{seed} {faults} {steps}")
+    topology = Scenario(network=dict(network)).topology()
+    links = tuple((link.a, link.b) for link in topology.links)
+    drawn = [
+        Step(0.0, "join", client=f"c{n}", node=random.choice(topology.nodes))
+        for n in range(_CLIENTS)
+    ]
+    if settings.advertisements is not None:
+        drawn += [
+            Step(0.1, "advertise", client=f"c{n}", id="a", filter=random.choice(("TRUE", "x < 6")))
+            for n in range(_CLIENTS)
+        ]
+    kinds = _kinds(faults, settings)
+    for number, at in enumerate(sorted(random.uniform(0.2, duration) for _ in range(steps))):
+        do = random.choices(list(kinds), list(kinds.values()))[0]
+        drawn.append(_step(random, round(at, 3), do, number, topology.nodes, links))
+    return Scenario(
+        title=f"random trial {seed}, faults: {faults}",
+        seed=seed,
+        duration=duration,
+        network=dict(network),
+        settings=settings,
+        conditions={"jitter": 0.03} if faults != "none" else {},
+        steps=tuple(drawn),
+    )
+
+
+def _kinds(faults: str, settings: Settings) -> dict[str, float]:
+    """What may happen, and how often."""
+    kinds = {"subscribe": 8.0, "unsubscribe": 3, "publish": 14, "ack": 5, "watch": 1, "unwatch": 1}
+    kinds |= {"again": 1, "take": 2}
+    if settings.advertisements is not None:
+        kinds |= {"advertise": 4, "unadvertise": 3}
+    if faults != "none":
+        kinds |= {"loss": 1, "duplication": 1, "jitter": 1, "stall": 2, "drain": 3}
+    if faults not in ("none", "packets"):
+        kinds |= {"cut": 2, "mute": 1, "mend": 4, "hang": 2}
+    if faults in ("crashes", "all"):
+        kinds |= {"crash": 3, "restart": 5, "vanish": 2, "join": 3}
+    if faults == "all":
+        kinds |= {"trim": 1, "slow": 1}
+    return kinds
+
+
+def _step(
+    random: Random,
+    at: float,
+    do: str,
+    number: int,
+    nodes: tuple[str, ...],
+    links: tuple[tuple[str, str], ...],
+) -> Step:
+    client, node = f"c{random.randrange(_CLIENTS)}", random.choice(nodes)
+    make: dict[str, Callable[[], Step]] = {
+        "subscribe": lambda: Step(
+            at,
+            do,
+            client=client,
+            filter=random_filter(random),
+            to=random.choice(("", "d1", "d2")),
+            number=random.choice((0, 0, 1, 2)),
+            value=round(random.random(), 3),
+        ),
+        "unsubscribe": lambda: Step(
+            at, do, client=client, id=f"s{random.randint(1, 6)}", number=random.randrange(2)
+        ),
+        "again": lambda: Step(at, do, client=client, id=f"s{random.randint(1, 6)}"),
+        "publish": lambda: Step(
+            at, do, client=client, event=random_event(random), number=random.choice((0, 0, 1, 4))
+        ),
+        "ack": lambda: Step(at, do, client=client, number=random.randrange(2)),
+        "advertise": lambda: Step(
+            at, do, client=client, id=random.choice("ab"), filter=random_filter(random)
+        ),
+        "unadvertise": lambda: Step(at, do, client=client, id=random.choice("ab")),
+        "watch": lambda: Step(
+            at, do, client=client, id=random.choice("vw"), filter=random_filter(random)
+        ),
+        "unwatch": lambda: Step(at, do, client=client, id=random.choice("vw")),
+        "join": lambda: Step(at, do, client=client, node=node),
+        "loss": lambda: Step(at, do, value=random.choice((0.0, 0.1, 0.4))),
+        "duplication": lambda: Step(at, do, value=random.choice((0.0, 0.1, 0.4))),
+        "jitter": lambda: Step(at, do, value=random.choice((0.0, 0.05, 0.3))),
+        "slow": lambda: Step(at, do, value=random.choice((0.05, 0.5))),
+        "crash": lambda: Step(at, do, node=node, number=random.choice((0, 0, 1, 2, 3, 4, 6))),
+        "restart": lambda: Step(at, do, node=node),
+        "trim": lambda: Step(at, do, node=node, value=round(random.random(), 2)),
+    }
+    if do in make:
+        return make[do]()
+    if do in ("cut", "mute", "mend"):
+        a, b = random.choice(links) if links else (node, node)
+        return Step(at, do, node=a, to=b)
+    return Step(at, do, client=client)
