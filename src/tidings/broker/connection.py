@@ -1,0 +1,251 @@
+"""Connections: frames in and out of one socket, and what happens if the other end does not read.
+
+What is said in the frames is somebody else's business: whoever takes a connection sets `receive`
+and the other callbacks. Nothing here waits; a connection that is full says so, and one that is
+closed swallows what it is sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable
+from math import inf
+from time import monotonic
+from typing import Any, Final
+
+from tidings.broker.counts import Counts
+from tidings.node import Refused
+from tidings.node.wire import Reader, Splitter, WireError, encode
+
+_log = logging.getLogger(__name__)
+
+_MOST_MESSAGES: Final = 1024
+"""So many messages share a frame, so that nobody has to take in a very large one at once."""
+_LINGER: Final = 5.0
+"""A closed connection has so many seconds to take what it was sent."""
+
+
+def _nothing() -> None:
+    """What happens by default."""
+
+
+def _ignore(*_: object) -> None:
+    """The same, whatever it is about."""
+
+
+class Connection(asyncio.Protocol):
+    """One end of a connection, accepted or dialled."""
+
+    def __init__(
+        self,
+        made: Callable[[Connection], None],
+        *,
+        reader: Reader,
+        frame: int,
+        memory: int,
+        counts: Counts,
+    ) -> None:
+        """Frames of more than `frame` bytes are refused; above `memory` bytes it is full."""
+        self._decode = reader.decode
+        self._made = made
+        self.frame = frame
+        self.memory = memory
+        self._counts = counts
+        self._transport: Any = None  # an asyncio.Transport, as soon as it is made
+        self._splitter = Splitter(frame)
+        self.address = "?"
+        self.certificate: dict[str, Any] | None = None
+        """What the other end has proved to be, if it has."""
+        self.label = ""
+        """Who it is, for the log."""
+        self.receive: Callable[[list[Any], int], None] = _ignore
+        """Called with the messages of each frame, and its size."""
+        self.gone: Callable[[Connection], None] = _ignore
+        self.lost: Callable[[], None] = _nothing
+        self.filled: Callable[[], None] = _nothing
+        self.drained: Callable[[], None] = _nothing
+        self.most = inf
+        """Whoever leaves more bytes than this unread is cut off."""
+        self.is_full = self.is_closing = False
+        self.heard_at = self.opened_at = monotonic()
+        self.is_asked = False
+        """It has been silent, and was asked whether it is there."""
+        self.waited = (0, 0.0)
+        """How many bytes it had to take when it was last seen to take some, and when that was."""
+        self._holds = 0
+
+    # -- what asyncio calls --------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+        self._transport.set_write_buffer_limits(high=self.memory, low=self.memory // 4)
+        peer = transport.get_extra_info("peername")
+        self.address = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else str(peer or "?")
+        self.certificate = transport.get_extra_info("peercert") or None
+        self._counts.opened += 1
+        self._made(self)
+
+    def data_received(self, data: bytes) -> None:
+        if self.is_closing:
+            return
+        self.heard_at = monotonic()
+        self.is_asked = False
+        self._counts.bytes_in += len(data)
+        try:
+            for payload in self._splitter.feed(data):
+                if not self._take(payload):
+                    return
+        except WireError as problem:
+            self.refuse(str(problem))
+
+    def connection_lost(self, problem: Exception | None) -> None:
+        self.is_closing = True
+        if isinstance(problem, ssl.SSLError):
+            _log.warning("%s at %s: %s", self.label or "somebody", self.address, problem)
+        self.gone(self)
+        self.lost()
+        self.receive = self.gone = _ignore
+        self.lost = self.filled = self.drained = _nothing  # they lead back here: no cycle is left
+
+    def pause_writing(self) -> None:
+        self.is_full = True
+        self.filled()
+
+    def resume_writing(self) -> None:
+        self.is_full = False
+        self.drained()
+
+    def _take(self, payload: bytes) -> bool:
+        """Handle a frame; whether more may follow."""
+        self.receive(self._decode(payload), len(payload))
+        return not self.is_closing
+
+    # -- frames --------------------------------------------------------------------------------
+
+    def send(self, messages: list[Any]) -> None:
+        """Send these, in one frame if they fit; they may be lost with the connection."""
+        if self.is_closing:
+            return
+        if self.is_full and self._is_too_full():
+            return
+        if len(messages) <= _MOST_MESSAGES:
+            self._write(messages)
+            return
+        for first in range(0, len(messages), _MOST_MESSAGES):
+            self._write(messages[first : first + _MOST_MESSAGES])
+
+    def _write(self, messages: list[Any]) -> None:
+        try:
+            frame = encode(messages)
+        except WireError as problem:  # a mistake of ours; the others get theirs all the same
+            self.cut_off(f"cannot be sent something: {problem}")
+            return
+        if len(frame) > self.frame and len(messages) > 1:
+            middle = len(messages) // 2
+            self._write(messages[:middle])
+            self._write(messages[middle:])
+            return
+        if not self._is_gone:
+            self._counts.bytes_out += len(frame)
+            self._transport.write(frame)
+
+    def _is_too_full(self) -> bool:
+        if self.waiting < self.most:
+            return False
+        self.cut_off("does not read what it is sent")
+        return True
+
+    @property
+    def waiting(self) -> int:
+        """How many bytes it has yet to take."""
+        return 0 if self._is_gone else self._transport.get_write_buffer_size()
+
+    @property
+    def _is_gone(self) -> bool:
+        """Whether the other end has hung up, even if `connection_lost` is yet to be called."""
+        return self.is_closing or self._transport.is_closing()
+
+    def enlarge(self, *, frame: int, memory: int) -> None:
+        """Allow for more than before; to be called before anything follows the greeting."""
+        if self._splitter.held:
+            self.refuse("wait for Welcome before saying more")
+            return
+        self.frame, self.memory = frame, memory
+        self._splitter = Splitter(frame)
+        self._transport.set_write_buffer_limits(high=memory, low=memory // 4)
+
+    # -- holding back, and the end -------------------------------------------------------------
+
+    @property
+    def is_held(self) -> bool:
+        """Whether nothing is read."""
+        return self._holds > 0
+
+    def hold(self) -> None:
+        """Read no more, until as many calls of `go_on`."""
+        self._holds += 1
+        if self._holds == 1 and not self._is_gone:
+            self._transport.pause_reading()
+
+    def go_on(self) -> None:
+        """Read again."""
+        self._holds -= 1
+        if self._holds == 0 and not self._is_gone:
+            self._transport.resume_reading()
+
+    def hold_for(self, seconds: float) -> None:
+        """Read no more for so long."""
+        self.hold()
+        asyncio.get_running_loop().call_later(seconds, self.go_on)
+
+    def refuse(self, reason: str, *, id: str = "") -> None:
+        """Say why, and close."""
+        if self.is_closing:
+            return
+        self._counts.refused += 1
+        _log.warning(
+            "refused %s at %s: %s",
+            self.label or "somebody",
+            self.address,
+            reason,
+            extra={"session": self.label},
+        )
+        self.farewell(reason, id=id)
+
+    def farewell(self, reason: str, *, id: str = "") -> None:
+        """Say why, and close, with what was sent before.
+
+        The id is `ACCESS` or `SESSION` if there is no use in coming back.
+        """
+        if not self.is_closing:
+            self._write([Refused(id, reason)])
+            self.close()
+
+    def close(self) -> None:
+        """Close, once the other end has taken what it was sent, or after a while."""
+        if not self.is_closing:
+            self.is_closing = True
+            self._transport.close()
+            asyncio.get_running_loop().call_later(_LINGER, self._transport.abort)
+
+    def cut_off(self, why: str) -> None:
+        """Close at once, with nothing more said."""
+        self.is_closing = True
+        _log.warning(
+            "cut %s at %s off: it %s",
+            self.label or "somebody",
+            self.address,
+            why,
+            extra={"session": self.label},
+        )
+        self._transport.abort()
+
+    def forget(self) -> None:
+        """Close at once, and as if that had been noticed: of a connection that is given up
+        while it is being made, asyncio may never speak again."""
+        self.is_closing = True
+        if self._transport is not None:
+            self._transport.abort()
+        self.connection_lost(None)

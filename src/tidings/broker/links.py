@@ -1,0 +1,219 @@
+"""Links: one connection to each neighbour, whoever of the two has dialled it.
+
+Both ends may dial, and may do so at the same time. Of two connections between the same brokers
+the one survives that the broker with the smaller name has dialled; of two that the same broker
+has dialled, the later, since the earlier must be dead. Both ends decide alike, each by itself,
+as soon as they see the second connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from random import random
+from typing import Any, Final
+
+from tidings.broker.configuration import Neighbour
+from tidings.broker.connection import Connection
+from tidings.broker.host import Host
+from tidings.broker.places import Address, parse_address
+from tidings.events import TidingsError
+from tidings.node import LinkDown, LinkUp, Received, Refused
+from tidings.node.wire import VERSION, Hello, Ping, Pong, Welcome
+from tidings.overlay import Frame, Offer
+
+_log = logging.getLogger(__name__)
+
+_FIRST_PAUSE: Final = 0.1
+_LONGEST_PAUSE: Final = 15.0
+_MOST: Final = 256 << 20
+"""A neighbour that leaves so many bytes unread is better off with a new link, and fetching. To
+read nothing from it instead, as from clients, would not do: two that do so wait for ever."""
+_PATIENCE: Final = 10.0
+"""Seconds that a neighbour has to answer when dialled."""
+
+
+class Links:
+    """The neighbours of a broker, and how to reach them."""
+
+    def __init__(
+        self,
+        name: str,
+        neighbours: Mapping[str, Neighbour],
+        host: Host,
+        *,
+        connection: Callable[[Callable[[Connection], None]], Connection],
+        address: str,
+        trust: ssl.SSLContext | None,
+    ) -> None:
+        """`address` is where this broker can be reached, or `:PORT`, for neighbours to know."""
+        self._name = name
+        self._neighbours = neighbours
+        self._host = host
+        self._connection = connection
+        self._address = address
+        self._trust = trust
+        self._up: dict[str, tuple[Connection, str]] = {}
+        """For each neighbour the connection, and who dialled it."""
+        self._ended: dict[str, asyncio.Event] = {name: asyncio.Event() for name in neighbours}
+        self._tasks: list[asyncio.Task[None]] = []
+        self.addresses = {n: each.address for n, each in neighbours.items()}
+        """Where neighbours can be reached, as far as it is known."""
+
+    def start(self) -> None:
+        """Dial everybody whose address is known, again and again."""
+        self._tasks = [
+            asyncio.create_task(self._keep_dialling(name, parse_address(each.address), each))
+            for name, each in self._neighbours.items()
+            if each.address is not None
+        ]
+
+    async def stop(self) -> None:
+        """Dial no more."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def is_up(self, name: str) -> bool:
+        """Whether there is a connection."""
+        return name in self._up
+
+    def waiting(self, name: str) -> int:
+        """How many bytes a neighbour has yet to take."""
+        found = self._up.get(name)
+        return 0 if found is None else found[0].waiting
+
+    # -- one connection for each ---------------------------------------------------------------
+
+    def adopt(
+        self, name: str, connection: Connection, *, dialled_by: str, address: object = None
+    ) -> str | None:
+        """Take a connection for the link, in the place of another if need be; or why not."""
+        before = self._up.get(name)
+        if before is not None:
+            if dialled_by != before[1] and dialled_by != min(self._name, name):
+                return f"{self._name} and {name} are linked already"
+            before[0].lost = lambda: None
+            before[0].farewell("another connection has taken the place of this one")
+        if isinstance(address, str) and address and self._neighbours[name].address is None:
+            own = connection.address.rpartition(":")[0]
+            self.addresses[name] = own + address if address.startswith(":") else address
+        self._up[name] = (connection, dialled_by)
+        connection.label = f"broker {name}"
+        connection.most = _MOST
+        connection.receive = lambda messages, size: self._receive(name, connection, messages, size)
+        connection.lost = lambda: self._lost(name)
+        self._ended[name].clear()
+        self._host.links[name] = connection
+        _log.info("linked with %s at %s", name, connection.address)
+        self._host.handle(LinkUp(name))
+        return None
+
+    def _lost(self, name: str) -> None:
+        del self._up[name], self._host.links[name]
+        self._ended[name].set()
+        _log.warning("lost the link with %s", name)
+        self._host.handle(LinkDown(name))
+
+    def _receive(self, name: str, connection: Connection, messages: list[Any], size: int) -> None:
+        host = self._host
+        for message in messages:
+            kind = message.__class__
+            if kind is Frame or kind is Offer:
+                host.handle(Received(name, message))
+            elif kind is Ping:
+                host.post(connection, Pong(message.number))
+            elif kind is Refused:
+                _log.warning("%s ends the link: %s", name, message.reason)
+                connection.close()
+            elif kind is not Pong:
+                connection.refuse(f"a broker has no business to say {kind.__name__}")
+                return
+        host.took(size, hold=connection.hold, resume=connection.go_on)
+
+    # -- dialling ------------------------------------------------------------------------------
+
+    async def _keep_dialling(self, name: str, address: Address, neighbour: Neighbour) -> None:
+        pause, told = _FIRST_PAUSE, ""
+        while True:
+            if self.is_up(name):
+                await self._ended[name].wait()
+                pause, told = _FIRST_PAUSE, ""
+            else:
+                try:
+                    await self._dial(name, address, neighbour)
+                    continue
+                except (OSError, TidingsError, TimeoutError, ssl.SSLError) as problem:
+                    what = str(problem) or type(problem).__name__
+                    if what != told and not self.is_up(name):
+                        _log.warning("cannot link with %s at %s: %s", name, address, what)
+                        told = what
+            await asyncio.sleep(pause * (0.5 + random() / 2))
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    async def _dial(self, name: str, address: Address, neighbour: Neighbour) -> None:
+        """Connect, greet and adopt; an error says why it was in vain."""
+        hello = Hello(VERSION, "broker", self._name, _token(neighbour), {"address": self._address})
+        answered: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
+
+        def made(connection: Connection) -> None:
+            connection.label = f"broker {name}"
+            connection.receive = lambda messages, size: answer(messages)
+            connection.lost = lambda: answer([])
+            connection.send([hello])
+
+        def answer(messages: list[Any]) -> None:
+            if not answered.done():
+                answered.set_result(messages)
+                if messages and messages[0].__class__ is Welcome:
+                    welcome(messages)
+
+        def welcome(messages: list[Any]) -> None:
+            # At once, not when the task goes on: the frames that follow must find the link.
+            if messages[0].broker == name:
+                refusal.append(self.adopt(name, connection, dialled_by=self._name))
+                if refusal == [None]:
+                    connection.receive(messages[1:], 0)
+
+        refusal: list[str | None] = []
+        connection = self._connection(made)
+        named = (neighbour.server_name or address.host) if neighbour.tls else None
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                await asyncio.get_running_loop().create_connection(
+                    lambda: connection,
+                    *address,
+                    ssl=self._trust if neighbour.tls else None,
+                    server_hostname=named,
+                )
+                messages = await answered
+            if refusal == [None]:
+                return
+            raise TidingsError(refusal[0] if refusal and refusal[0] else _reason(messages, name))
+        except BaseException:
+            connection.forget()
+            raise
+
+
+def _reason(messages: list[Any], name: str) -> str:
+    match messages:
+        case [Refused(reason=reason), *_]:
+            return str(reason)
+        case [Welcome(broker=broker), *_]:
+            return f"the broker there is {broker}, not {name}"
+        case []:
+            return "it hung up without a word"
+        case _:
+            return "what answers there is no broker of this version"
+
+
+def _token(neighbour: Neighbour) -> str | None:
+    if neighbour.token_file is None:
+        return neighbour.token
+    try:
+        return Path(neighbour.token_file).read_text(encoding="utf-8").strip()
+    except OSError as problem:
+        raise TidingsError(f"cannot read {neighbour.token_file}: {problem.strerror}") from None

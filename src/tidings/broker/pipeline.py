@@ -1,0 +1,247 @@
+"""The pipeline: effects in order, with one commit for as many as possible.
+
+      effects ──▶ batch ──┬── nothing to sync: out at once
+                          └── commit in a thread ──▶ out when it is done
+                                 (meanwhile the next batch gathers)
+
+Everything that happens in one turn of the event loop goes into one batch. While a batch is being
+committed the next one gathers, whether or not it needs a commit itself: what the node wants said
+after something was synced is never said before. So a slow disk makes larger batches, and a quiet
+broker answers after a single commit. All that goes to one connection at a time is one frame.
+
+This is the hot path: no task, no future and no `await` for an event, only for a commit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from tidings.broker.counts import Counts
+from tidings.node import Append, Event, Read, Store, Sync
+
+if TYPE_CHECKING:
+    from tidings.broker import store as disk
+
+_log = logging.getLogger(__name__)
+
+_MOST_BYTES: Final = 1 << 20
+_MOST_EFFECTS: Final = 50_000
+"""A batch that has grown so large is committed before more is read from any connection."""
+_LAZY: Final = 0.1
+"""What is stored without a sync is committed after so many seconds at the latest."""
+_RETRY: Final = 1.0
+
+
+class Outlet(Protocol):
+    """The other end of a connection, as far as the pipeline is concerned."""
+
+    def send(self, messages: list[Any]) -> None:
+        """Send these, in one frame if they fit; they may be lost with the connection."""
+
+    def cut_off(self, why: str) -> None:
+        """Close at once, with nothing more said."""
+
+
+class Batch:
+    """Effects that are carried out together."""
+
+    __slots__ = ("effects", "events", "must_sync", "out", "reads", "size", "values")
+
+    def __init__(self) -> None:
+        self.values: dict[str, Any] = {}
+        self.events: list[Event] = []
+        self.must_sync = False
+        self.out: dict[Outlet, list[Any]] = {}
+        self.reads: list[Read] = []
+        self.effects = 0
+        self.size = 0
+        """Bytes of the input that brought it about."""
+
+
+class Pipeline:
+    """Gathers what is to be stored, said and read, and does it when its time has come."""
+
+    def __init__(self, store: disk.Store, counts: Counts, *, read: Callable[[Read], None]) -> None:
+        """`read` is called for what is to be read, once everything before it is kept."""
+        self.batch = Batch()
+        """What gathers now."""
+        self.last = store.span().last
+        """The last tick of the log that is kept."""
+        self.trouble: str | None = None
+        """Why the last commit has failed, while it is tried again."""
+        self._store = store
+        self._counts = counts
+        self._read = read
+        self._loop = asyncio.get_running_loop()
+        self._committing: Batch | None = None
+        self._is_flush_due = self._is_closed = False
+        self._waiting: list[Callable[[], None]] = []
+        self._settled: list[asyncio.Future[None]] = []
+        self._lazy: asyncio.TimerHandle | None = None
+        self._writer = ThreadPoolExecutor(1, "tidings-commit")
+
+    # -- gathering -----------------------------------------------------------------------------
+
+    def out(self, outlet: Outlet, message: Any) -> None:
+        """Send this, behind all that is to be sent so far."""
+        out = self.batch.out
+        messages = out.get(outlet)
+        if messages is None:
+            out[outlet] = [message]
+        else:
+            messages.append(message)
+
+    def store(self, effect: Store) -> None:
+        """Keep a value; that is in no hurry unless a sync follows."""
+        self.batch.values[effect.key] = effect.value
+
+    def append(self, effect: Append) -> None:
+        """Keep events."""
+        self.batch.events.extend(effect.events)
+        self.batch.must_sync = True
+
+    def sync(self, _: Sync) -> None:
+        """Whatever follows waits for what came before."""
+        self.batch.must_sync = True
+
+    def read(self, effect: Read) -> None:
+        """Read the log, once it holds what came before."""
+        self.batch.reads.append(effect)
+
+    def gathered(self, effects: int) -> None:
+        """So many effects have been handed in, and may be carried out at the end of this turn."""
+        self.batch.effects += effects
+        if not self._is_flush_due:
+            self._is_flush_due = True
+            self._loop.call_soon(self.flush)
+
+    # -- holding back --------------------------------------------------------------------------
+
+    @property
+    def is_congested(self) -> bool:
+        """Whether more is waiting than should be: take nothing more, and `when_free`."""
+        return self.batch.size > _MOST_BYTES or self.batch.effects > _MOST_EFFECTS
+
+    def when_free(self, resume: Callable[[], None]) -> None:
+        """Call this once what is waiting has become less."""
+        self._waiting.append(resume)
+
+    @property
+    def is_committing(self) -> bool:
+        """Whether a commit is under way, or being tried again."""
+        return self._committing is not None
+
+    def _resume(self) -> None:
+        if self._waiting and not self.is_congested:
+            waiting, self._waiting = self._waiting, []
+            for resume in waiting:
+                resume()
+
+    # -- carrying out --------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Let go of the batch, unless the one before it is still being committed."""
+        self._is_flush_due = False
+        if self._committing is not None or self._is_closed:
+            return
+        batch, self.batch = self.batch, Batch()
+        if batch.must_sync:
+            self._commit(batch)
+            self._resume()  # the next batch may gather meanwhile
+            return
+        if batch.values:  # nothing waits for them: they need not be written at once
+            self.batch.values, batch.values = batch.values, {}
+            if self._lazy is None:
+                self._lazy = self._loop.call_later(_LAZY, self._commit_lazily)
+        self._release(batch)
+
+    def _commit_lazily(self) -> None:
+        self._lazy = None
+        if self.batch.values:
+            self.batch.must_sync = True
+            self.flush()
+
+    def _commit(self, batch: Batch) -> None:
+        if self._is_closed:
+            return
+        self._committing = batch
+        work = self._writer.submit(self._store.commit, batch.values, batch.events)
+        work.add_done_callback(partial(self._from_thread, batch, monotonic()))
+
+    def _from_thread(self, batch: Batch, begun: float, work: Future[None]) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._committed, batch, begun, work)
+
+    def _committed(self, batch: Batch, begun: float, work: Future[None]) -> None:
+        if work.cancelled():
+            return  # it was closed before it was begun
+        problem = work.exception()
+        if problem is not None:
+            # Nobody has been told of what is in the batch, so nothing is lost by trying again.
+            if self.trouble is None:
+                _log.error("cannot write to the store: %s", problem)
+            self.trouble = f"the broker cannot write to its store: {problem}"
+            self._loop.call_later(_RETRY, self._commit, batch)
+            return
+        self.trouble = self._committing = None
+        self._counts.committed(monotonic() - begun)
+        self._counts.kept += len(batch.events)
+        if batch.events:
+            self.last = batch.events[-1].tick
+        self._release(batch)
+        self.flush()
+
+    def _release(self, batch: Batch) -> None:
+        """Carry out what is left of a batch once everything before it is kept."""
+        for outlet, messages in batch.out.items():
+            try:
+                outlet.send(messages)
+            except Exception as problem:
+                # One who can't be told must not keep others from being told. It will ask again.
+                _log.exception("a message can't be sent")
+                outlet.cut_off(f"can't be told something: {problem}")
+        for each in batch.reads:
+            self._read(each)
+        self._resume()
+        if self._settled and self.is_settled:
+            settled, self._settled = self._settled, []
+            for future in settled:
+                if not future.done():
+                    future.set_result(None)
+
+    # -- the end -------------------------------------------------------------------------------
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing waits to be kept or said."""
+        batch = self.batch
+        return self._committing is None and not (batch.values or batch.must_sync or batch.out)
+
+    async def settle(self, within: float) -> bool:
+        """Wait until nothing waits to be kept or said; whether that came about in time."""
+        if self.batch.values:
+            self.batch.must_sync = True
+        self.flush()
+        if self.is_settled:
+            return True
+        future = self._loop.create_future()
+        self._settled.append(future)
+        try:
+            async with asyncio.timeout(within):
+                await future
+        except TimeoutError:
+            return False
+        return True
+
+    async def close(self) -> None:
+        """Carry out nothing more; a commit that is under way is waited for."""
+        self._is_closed = True
+        if self._lazy is not None:
+            self._lazy.cancel()
+        await asyncio.to_thread(self._writer.shutdown, cancel_futures=True)

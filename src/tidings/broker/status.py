@@ -1,0 +1,146 @@
+"""Status: what a broker tells about itself to whoever may connect, and how to ask it.
+
+The question is an option of Hello and the answer is the only message, instead of Welcome. So
+it needs no session, leaves no trace in the node, and can be asked of a broker in any trouble.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from tidings.broker.places import Address
+from tidings.events import TidingsError
+from tidings.node import Refused
+from tidings.node.wire import VERSION, Hello, Splitter, WireError, encode
+
+ASK: Final = "ask"
+"""The option of Hello by which a client asks for the status."""
+_LARGEST: Final = 64 << 20
+_CHUNK: Final = 1 << 16
+
+
+class LinkStatus(msgspec.Struct, frozen=True):
+    """One neighbour, as its broker sees it."""
+
+    name: str
+    is_up: bool
+    is_in_tree: bool
+    queue: int
+    """Messages that it has not acknowledged."""
+    waiting: int
+    """Bytes that the connection has not taken."""
+    subscriptions: int
+    """Filters that it wants matched."""
+    advertisements: int
+    address: str | None = None
+
+
+class StreamStatus(msgspec.Struct, frozen=True):
+    """One stream, as far as it has come."""
+
+    path: tuple[str, ...]
+    """The brokers on the way from its own."""
+    upto: int
+
+
+class Status(msgspec.Struct, frozen=True, array_like=True, tag=64):
+    """What a broker says about itself."""
+
+    broker: str
+    version: str
+    address: str
+    uptime: float
+    first: int
+    last: int
+    """The ticks of its own stream that are kept."""
+    size: int
+    """Bytes of its store."""
+    trouble: str | None
+    sessions: int
+    connections: int
+    subscriptions: int
+    """Filters that its clients want matched."""
+    links: tuple[LinkStatus, ...]
+    streams: dict[str, StreamStatus]
+    rates: dict[str, float]
+    """Events and bytes a second, lately."""
+
+
+_DECODER: Final = msgspec.msgpack.Decoder(list[Status | Refused])
+
+
+async def ask(
+    address: Address,
+    *,
+    token: str | None = None,
+    trust: ssl.SSLContext | None = None,
+    within: float = 5.0,
+) -> Status:
+    """What the broker there says about itself; `TidingsError` if it does not."""
+    try:
+        async with asyncio.timeout(within):
+            return await _ask(address, token, trust)
+    except TimeoutError:
+        raise TidingsError(f"{address} has not answered for {within:g} seconds") from None
+    except OSError as problem:
+        reason = problem.strerror or str(problem)
+        raise TidingsError(f"nobody can be reached at {address}: {reason}") from None
+
+
+async def _ask(address: Address, token: str | None, trust: ssl.SSLContext | None) -> Status:
+    reader, writer = await asyncio.open_connection(*address, ssl=trust)
+    try:
+        writer.write(encode([Hello(VERSION, "client", "", token, {ASK: "status"})]))
+        splitter = Splitter(_LARGEST)
+        payloads: list[bytes] = []
+        while not payloads:
+            chunk = await reader.read(_CHUNK)
+            if not chunk:
+                raise TidingsError(f"{address} hung up without an answer")
+            payloads = splitter.feed(chunk)
+        return _read(payloads[0], address)
+    finally:
+        writer.close()
+
+
+def _read(payload: bytes, address: Address) -> Status:
+    try:
+        answer = _DECODER.decode(payload)[0]
+    except (msgspec.MsgspecError, WireError, IndexError):
+        raise TidingsError(f"what answers at {address} is no broker of this version") from None
+    if isinstance(answer, Refused):
+        raise TidingsError(answer.reason)
+    return answer
+
+
+class Rates:
+    """How fast numbers rise, over the last few samples."""
+
+    def __init__(self, *, samples: int = 5) -> None:
+        self._samples: list[tuple[float, Mapping[str, float]]] = []
+        self._most = samples
+
+    def sample(self, now: float, numbers: Mapping[str, float]) -> None:
+        """Take note of what they are now."""
+        self._samples.append((now, numbers))
+        del self._samples[: -self._most]
+
+    def rates(self) -> dict[str, float]:
+        """By name, a second.
+
+        >>> rates = Rates()
+        >>> rates.sample(0.0, {"events": 0})
+        >>> rates.sample(2.0, {"events": 10})
+        >>> rates.rates()
+        {'events': 5.0}
+        """
+        if len(self._samples) < 2:
+            return {}
+        (begin, before), (end, after) = self._samples[0], self._samples[-1]
+        span = max(end - begin, 1e-9)
+        return {name: (after[name] - before[name]) / span for name in after}

@@ -1,0 +1,208 @@
+"""The host: the order of effects, commits that are shared, and stores that fail."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.broker.peers import configured, connected, eventually, on_loop
+from tidings.broker.counts import Counts
+from tidings.broker.host import Host
+from tidings.broker.server import Broker
+from tidings.broker.store import SQLiteStore, StoreError
+from tidings.events import Filter, Notification
+from tidings.node import (
+    Accepted,
+    Attach,
+    Deliver,
+    Event,
+    Node,
+    Publish,
+    Refused,
+    Request,
+    Settings,
+    Subscribe,
+)
+
+
+class Disk(SQLiteStore):
+    """A store that can be held up, and can fail."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, "paris", ballast=0)
+        self.may_go_on = threading.Event()
+        self.may_go_on.set()
+        self.failures = 0
+        self.commits: list[int] = []
+
+    def commit(self, values: Mapping[str, Any], events: Sequence[Event]) -> None:
+        self.may_go_on.wait()
+        if self.failures:
+            self.failures -= 1
+            raise StoreError("the disk is on fire")
+        super().commit(values, events)
+        self.commits.append(len(events))
+
+
+class Ear:
+    """Hears what a session is sent."""
+
+    def __init__(self) -> None:
+        self.frames: list[list[Any]] = []
+
+    def send(self, messages: list[Any]) -> None:
+        self.frames.append(messages)
+
+    @property
+    def heard(self) -> list[Any]:
+        return [message for frame in self.frames for message in frame]
+
+
+@asynccontextmanager
+async def hosted(folder: Path) -> AsyncIterator[tuple[Host, Disk]]:
+    disk = Disk(folder)
+    node = Node("paris", Settings(log=True), stored=disk.content(), log=disk.span())
+    host = Host(node, disk, Counts())
+    host.start(())
+    await host.pipeline.settle(10)
+    disk.commits.clear()
+    try:
+        yield host, disk
+    finally:
+        disk.may_go_on.set()
+        await host.close()
+
+
+def attach(host: Host, session: str) -> Ear:
+    host.sessions[session] = ear = Ear()
+    host.handle(Request(session, Attach()))
+    return ear
+
+
+def publish(host: Host, number: int, count: int = 1) -> None:
+    events = tuple(Notification({"n": number + i}) for i in range(count))
+    host.handle(Request("writer", Publish(number, events), 1.0))
+
+
+def numbers(ear: Ear) -> list[object]:
+    return [m.event.notification["n"] for m in ear.heard if isinstance(m, Deliver)]
+
+
+@on_loop
+async def test_nothing_is_said_before_it_is_kept(tmp_path: Path) -> None:
+    async with hosted(tmp_path) as (host, disk):
+        writer, reader = attach(host, "writer"), attach(host, "reader")
+        host.handle(Request("reader", Subscribe("s", Filter.parse("n > 0"))))
+        await eventually(lambda: Accepted("s") in reader.heard)
+        disk.may_go_on.clear()
+        publish(host, 1)
+        attach(host, "late")  # answered without a commit, but not before what was there before
+        for _ in range(20):
+            await asyncio.sleep(0.001)
+        late = host.sessions["late"]
+        assert isinstance(late, Ear)
+        assert numbers(reader) == late.heard == []
+        assert Accepted("publish", 1) not in writer.heard
+        assert disk.span().last == 0
+        disk.may_go_on.set()
+        await eventually(lambda: numbers(reader) == [1])
+        assert disk.span().last == 1
+        assert Accepted("publish", 1) in writer.heard
+        assert late.heard
+
+
+@on_loop
+async def test_what_comes_during_a_commit_shares_the_next_one_and_one_frame(
+    tmp_path: Path,
+) -> None:
+    async with hosted(tmp_path) as (host, disk):
+        writer, reader = attach(host, "writer"), attach(host, "reader")
+        host.handle(Request("reader", Subscribe("s", Filter.parse("n > 0"))))
+        await host.pipeline.settle(10)
+        frames = len(reader.frames)
+        disk.may_go_on.clear()
+        publish(host, 1)
+        await eventually(lambda: host.pipeline.is_committing)
+        for number in range(2, 102):
+            publish(host, number)
+            await asyncio.sleep(0)
+        disk.may_go_on.set()
+        assert await host.pipeline.settle(10)
+        assert disk.commits == [1, 100]
+        assert numbers(reader) == list(range(1, 102))
+        assert len(reader.frames) == frames + 2
+        assert [m.number for m in writer.heard if m.id == "publish"] == [1, 101]
+
+
+@on_loop
+async def test_a_commit_that_fails_is_tried_again_and_nothing_is_said_meanwhile(
+    tmp_path: Path,
+) -> None:
+    async with hosted(tmp_path) as (host, disk):
+        writer = attach(host, "writer")
+        await host.pipeline.settle(10)
+        disk.failures = 1
+        publish(host, 1, count=5)
+        await eventually(lambda: host.trouble)
+        assert "the disk is on fire" in (host.trouble or "")
+        assert Accepted("publish", 5) not in writer.heard
+        await eventually(lambda: Accepted("publish", 5) in writer.heard)
+        assert host.trouble is None
+        assert disk.span().last == 5
+
+
+@on_loop
+async def test_an_answer_goes_to_the_connection_that_has_asked(tmp_path: Path) -> None:
+    async with hosted(tmp_path) as (host, disk):
+        before = attach(host, "writer")
+        await host.pipeline.settle(10)
+        disk.may_go_on.clear()
+        publish(host, 1)
+        after = host.sessions["writer"] = Ear()
+        disk.may_go_on.set()
+        await host.pipeline.settle(10)
+        assert Accepted("publish", 1) in before.heard
+        assert after.heard == []
+
+
+@on_loop
+async def test_settling_takes_no_longer_than_it_may(tmp_path: Path) -> None:
+    async with hosted(tmp_path) as (host, disk):
+        attach(host, "writer")
+        disk.may_go_on.clear()
+        publish(host, 1)
+        assert not await host.pipeline.settle(0.05)
+        disk.may_go_on.set()
+        assert await host.pipeline.settle(10)
+
+
+@on_loop
+async def test_publications_are_refused_at_the_border_while_the_store_is_in_trouble(
+    tmp_path: Path,
+) -> None:
+    async with Broker(configured(tmp_path)) as broker, connected(broker) as peer:
+        await peer.attach("ann")
+        broker.host.pipeline.trouble = "the disk is full"
+        peer.publish(1, {"n": 1}, {"n": 2})
+        assert await peer.until(Refused) == Refused("1", "the disk is full")
+        assert await peer.until(Refused) == Refused("2", "the disk is full")
+        broker.host.pipeline.trouble = None
+        await peer.published(3, {"n": 3})
+        assert broker.host.last == 1
+
+
+@on_loop
+async def test_the_log_is_trimmed_and_readers_are_told(tmp_path: Path) -> None:
+    text = "[retention]\nage = '1s'\n"
+    async with Broker(configured(tmp_path, text)) as broker, connected(broker) as peer:
+        await peer.attach("ann")
+        for number in (1, 2, 3):
+            await peer.published(number, {"n": number})
+        await broker.host.trim(before=1e12, size=None)
+        assert broker.host.first == 3  # the last batch stays
+        await peer.subscribe("n > 0", since="begin")
+        assert await peer.deliveries(1) == [{"n": 3}]

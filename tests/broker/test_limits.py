@@ -1,0 +1,136 @@
+"""Limits: each of them is told in a sentence, and harms nobody but the one who is above it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from time import monotonic
+
+import pytest
+
+from tests.broker.peers import configured, connected, eventually, on_loop
+from tidings.broker.server import Broker
+from tidings.events import Filter, TidingsError
+from tidings.node import Accepted, Advertise, Refused, Subscribe, Unsubscribe, Watch
+from tidings.node.wire import Ping, Pong
+
+
+@on_loop
+async def test_a_frame_above_the_limit_ends_the_connection(tmp_path: Path) -> None:
+    text = "[limits]\nframe = 2000\n"
+    async with (
+        Broker(configured(tmp_path, text)) as broker,
+        connected(broker) as greedy,
+        connected(broker) as other,
+    ):
+        await greedy.attach("greedy")
+        await other.attach("other")
+        await greedy.published(1, {"text": "x" * 1500})
+        greedy.publish(2, {"text": "x" * 3000})
+        refused = await greedy.until(Refused)
+        assert "the limit is 2000" in refused.reason
+        await greedy.rest()
+        await other.published(1, {"text": "fine"})
+        assert broker.host.last == 2
+
+
+@on_loop
+async def test_notifications_with_too_many_attributes_are_refused_alone(tmp_path: Path) -> None:
+    text = "[limits]\nattributes = 3\n"
+    few, many = {"n": 1}, {f"a{i}": i for i in range(4)}
+    async with Broker(configured(tmp_path, text)) as broker, connected(broker) as peer:
+        await peer.attach("ann")
+        await peer.subscribe("n > 0")
+        await peer.published(1, many, few, few, many, many, few)
+        refused = [m for m in peer.heard if isinstance(m, Refused)]
+        assert [m.id for m in refused] == ["1", "4", "5"]
+        assert refused[0].reason == "a notification has at most 3 attributes, not 4"
+        assert await peer.deliveries(3) == [few] * 3
+        await peer.published(7, few)
+
+
+@on_loop
+async def test_a_session_has_so_many_subscriptions_and_no_more(tmp_path: Path) -> None:
+    text = "[limits]\nsubscriptions = 4\n"
+    anything = Filter.parse("n > 0")
+    async with Broker(configured(tmp_path, text)) as broker, connected(broker) as peer:
+        await peer.attach("ann")
+        await peer.subscribe("n > 0", "a")
+        await peer.subscribe("n > 1", "b")
+        peer.say(Watch("c", anything), Advertise("d", anything))
+        assert (await peer.until(Accepted)).id == "c"
+        assert (await peer.until(Accepted)).id == "d"
+        for over in (Subscribe("e", anything), Watch("e", anything), Advertise("e", anything)):
+            peer.say(over)
+            refused = await peer.until(Refused)
+            assert refused.id == "e"
+            assert "at most 4 subscriptions" in refused.reason
+        peer.say(Unsubscribe("a"))
+        assert (await peer.until(Accepted)).id == "a"
+        await peer.subscribe("n > 2", "e")
+        peer.say(Advertise("d", Filter.parse("n > 5")))  # the same id takes no more room
+        assert (await peer.until(Accepted)).id == "d"
+
+
+@on_loop
+async def test_what_has_been_refused_by_the_node_takes_no_room(tmp_path: Path) -> None:
+    text = "[limits]\nsubscriptions = 1\n"
+    async with (
+        Broker(configured(tmp_path, text)) as broker,
+        connected(broker) as one,
+        connected(broker) as two,
+    ):
+        await one.attach("one")
+        await two.attach("two")
+        await one.subscribe("n > 0", "a", durable="desk")
+        await two.subscribe("n > 0", "a", durable="desk")
+        assert (await one.until(Refused)).id == "a"  # taken over
+        await one.subscribe("n > 0", "b")
+
+
+@on_loop
+async def test_only_so_many_connections_are_let_in(tmp_path: Path) -> None:
+    text = "[limits]\nconnections = 2\n"
+    async with Broker(configured(tmp_path, text, name="paris")) as broker, connected(broker) as a:
+        await a.attach("a")
+        async with connected(broker) as b:
+            await b.attach("b")
+            async with connected(broker) as c:
+                [refused] = await c.rest()
+                assert isinstance(refused, Refused)
+                assert "all the 2 connections" in refused.reason
+        await eventually(lambda: len(broker.gate.connections) == 1)
+        async with connected(broker) as d:
+            await d.attach("d")
+
+
+@on_loop
+async def test_who_publishes_faster_than_the_rate_is_read_later_and_loses_nothing(
+    tmp_path: Path,
+) -> None:
+    text = "[limits]\npublish_rate = 1000\n"
+    async with (
+        Broker(configured(tmp_path, text)) as broker,
+        connected(broker) as fast,
+        connected(broker) as other,
+    ):
+        await fast.attach("fast")
+        await other.attach("other")
+        begun = monotonic()
+        for number in range(1, 1701, 100):
+            fast.publish(number, *({"n": i} for i in range(100)))
+        await other.published(1, {"n": 1})
+        for number in (1, 2):  # the first may be read together with them, the second not before
+            fast.say(Ping(number))
+            assert await fast.until(Pong) == Pong(number)
+        # A second's worth is free.
+        assert monotonic() - begun > 0.5
+        accepted = [m.number for m in fast.heard if isinstance(m, Accepted)]
+        assert max(accepted) == 1700
+        assert not [m for m in fast.heard if isinstance(m, Refused)]
+        assert broker.host.last == 1701
+
+
+@pytest.mark.parametrize("line", ["frame = 10", "memory = 10", "connections = 0"])
+def test_limits_that_would_let_nobody_work_are_refused(tmp_path: Path, line: str) -> None:
+    with pytest.raises(TidingsError, match=rf"line 2: limits.{line.split()[0]}: .*>= "):
+        configured(tmp_path, f"[limits]\n{line}\n")
