@@ -9,6 +9,23 @@ True
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from tidings.client import (
+        AccessDenied,
+        AdvertisementRefused,
+        Client,
+        ClientClosed,
+        ConnectionFailed,
+        CursorTooOld,
+        Event,
+        PlainClient,
+        PlainSubscription,
+        PublishRefused,
+        RequestRefused,
+        Subscription,
+        SubscriptionRefused,
+        connect,
+        connect_sync,
+    )
     from tidings.events import (
         Conjunction,
         Constraint,
@@ -31,24 +48,60 @@ else:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         import importlib
 
-        home = "tidings.matching" if name == "Index" else "tidings.events"
+        home = _HOMES.get(name, "tidings.events")
         globals()[name] = found = getattr(importlib.import_module(home), name)
         return found
+
+    _HOMES = {"Index": "tidings.matching"} | dict.fromkeys(
+        [
+            "AccessDenied",
+            "AdvertisementRefused",
+            "Client",
+            "ClientClosed",
+            "ConnectionFailed",
+            "CursorTooOld",
+            "Event",
+            "PlainClient",
+            "PlainSubscription",
+            "PublishRefused",
+            "RequestRefused",
+            "Subscription",
+            "SubscriptionRefused",
+            "connect",
+            "connect_sync",
+        ],
+        "tidings.client",
+    )
 
     def __dir__():
         return sorted({*globals(), *__all__})
 
 
 __all__ = [
+    "AccessDenied",
+    "AdvertisementRefused",
+    "Client",
+    "ClientClosed",
     "Conjunction",
+    "ConnectionFailed",
     "Constraint",
+    "CursorTooOld",
+    "Event",
     "Filter",
     "FilterError",
     "Index",
     "Limits",
     "Notification",
     "NotificationError",
+    "PlainClient",
+    "PlainSubscription",
+    "PublishRefused",
+    "RequestRefused",
     "Schema",
     "SchemaError",
+    "Subscription",
+    "SubscriptionRefused",
     "TidingsError",
+    "connect",
+    "connect_sync",
 ]

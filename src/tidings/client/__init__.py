@@ -1,0 +1,39 @@
+"""The client: how programs connect to a broker, publish, and hear what they asked for.
+
+`session` and what it is made of (`outbox`, `reading`) are pure: messages in, messages out. Around
+it, `client` has the sockets and tasks of asyncio, and `plain` the same verbs for programs without.
+A client knows the words of the protocol, but nothing of how a node does what it is asked.
+"""
+
+from tidings.client.client import Client, connect
+from tidings.client.errors import (
+    AccessDenied,
+    AdvertisementRefused,
+    ClientClosed,
+    ConnectionFailed,
+    CursorTooOld,
+    PublishRefused,
+    RequestRefused,
+    SubscriptionRefused,
+)
+from tidings.client.event import Event
+from tidings.client.plain import PlainClient, PlainSubscription, connect_sync
+from tidings.client.subscription import Subscription
+
+__all__ = [
+    "AccessDenied",
+    "AdvertisementRefused",
+    "Client",
+    "ClientClosed",
+    "ConnectionFailed",
+    "CursorTooOld",
+    "Event",
+    "PlainClient",
+    "PlainSubscription",
+    "PublishRefused",
+    "RequestRefused",
+    "Subscription",
+    "SubscriptionRefused",
+    "connect",
+    "connect_sync",
+]

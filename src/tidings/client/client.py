@@ -1,0 +1,554 @@
+"""The client: asks a broker, stays in touch with it, and hands on what it says."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    Generator,
+    Iterable,
+    Mapping,
+)
+from contextlib import aclosing, suppress
+from time import time
+from types import TracebackType
+from typing import Any, Final
+
+from tidings.client.address import DEFAULT, Tls, context, read_address
+from tidings.client.connection import Connection
+from tidings.client.dialling import PATIENCE, Dialler, OnStatus
+from tidings.client.errors import (
+    AdvertisementRefused,
+    ClientClosed,
+    ConnectionFailed,
+    PublishRefused,
+    RequestRefused,
+)
+from tidings.client.outbox import Limits, Publication
+from tidings.client.positions import Beginning, beginning
+from tidings.client.reading import Reading
+from tidings.client.receipts import Many, OnRefused, Receipt
+from tidings.client.session import Session, Standing
+from tidings.client.subscription import Callback, Subscription
+from tidings.events import Filter, Notification, TidingsError
+from tidings.node.requests import Advertise, Detach, Refused
+from tidings.node.wire import VERSION, Hello, encode
+
+_log = logging.getLogger("tidings.client")
+
+_ACKNOWLEDGE_AFTER: Final = 0.2
+"""Acknowledgements of events gather for so long,"""
+_SILENCE_AFTER: Final = 5.0
+"""and those of mere silence: to be told of it again costs little."""
+_BREATH: Final = 0.02
+"""Seconds that a program gets to read, before what comes next may be too much for it."""
+_TURN: Final = 256
+"""So many notifications are taken from a plain iterable before others get a turn."""
+
+
+def connect(
+    url: str = DEFAULT,
+    *,
+    token: str | None = None,
+    name: str | None = None,
+    tls: Tls = None,
+    wait: float = 0.0,
+    on_status: OnStatus | None = None,
+    limits: Limits | None = None,
+) -> Client:
+    """A client of the broker at `tidings://host:port`; use it with `async with`.
+
+    With several places in the URL (`tidings://a:7411,b:7411`), they are tried in turn.
+    `name` is the session's name, else a random one. Only one client at a time may use a name.
+    `tls` is for `tidings+tls://`: a context, or the file of a certificate authority.
+
+    If no broker answers, `ConnectionFailed` is raised after `wait` seconds of trying. A
+    connection that is lost later is made anew, as often as need be; `on_status` is told.
+    """
+    address = read_address(url)
+    hello = Hello(VERSION, "client", name or secrets.token_hex(8), token, {})
+    dialler = Dialler(address, hello, tls=context(address, tls), on_status=on_status)
+    return Client(dialler, is_named=name is not None, wait=wait, limits=limits)
+
+
+class Client:
+    """A client of one broker; made by `connect`.
+
+    Whatever happens to connection and broker, each notification is published once, and each
+    subscription is told of every event once, in the order of its stream. (Only if another
+    broker of a list takes over may something be published twice: what one broker has kept but
+    not confirmed, the next cannot know of.)
+    """
+
+    def __init__(
+        self, dialler: Dialler, *, is_named: bool, wait: float, limits: Limits | None
+    ) -> None:
+        self._dialler = dialler
+        self._dialler.begin = self._begin
+        self._dialler.ping = self._ping
+        self._is_named = is_named
+        self._wait = wait
+        self._session = Session(limits)
+        self._connection: Connection | None = None
+        self._runner: asyncio.Task[None] | None = None
+        self._failure: TidingsError | None = None
+        self._is_closed = False
+        self._is_due = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._paused: asyncio.TimerHandle | None = None
+        self._listeners: dict[object, list[asyncio.Future[None]]] = {}
+        self._subscriptions: set[Subscription] = set()
+        self._added = self._settled = 0
+
+    # -- beginning and end ---------------------------------------------------------------------
+
+    async def open(self) -> Client:
+        """Connect; `async with` does it."""
+        if self._runner is None:
+            self._loop = asyncio.get_running_loop()
+            try:
+                first = await self._dialler.first(self._wait, self._attached)
+            except BaseException:
+                if self._connection is not None:
+                    self._connection.abort("given up")
+                raise
+            self._runner = asyncio.create_task(self._run(first), name="tidings client")
+        return self
+
+    def __await__(self) -> Generator[Any, None, Client]:
+        return self.open().__await__()
+
+    async def __aenter__(self) -> Client:
+        return await self.open()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self, *, within: float = PATIENCE) -> None:
+        """Take leave: wait until all is published and acknowledged, at most so many seconds.
+
+        Whoever still waits for something gets `ClientClosed`.
+        """
+        if self._is_closed:
+            return
+        if self._runner is not None:
+            with suppress(TimeoutError, TidingsError):
+                async with asyncio.timeout(within):
+                    await self._leave()
+        self._is_closed = True
+        if self._runner is not None:
+            self._runner.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._runner
+        if (connection := self._connection) is not None:
+            connection.close()
+            await asyncio.wait([connection.gone], timeout=1)  # TLS takes leave in both directions
+            connection.abort("the client was closed")
+        if self._timer is not None:
+            self._timer.cancel()
+        self._fail(ClientClosed("the client was closed"))
+
+    async def _leave(self) -> None:
+        await self._all_settled()
+        for subscription in list(self._subscriptions):
+            await subscription.close()
+        if self._connection is None:
+            return
+        await self._answered()
+        if self._connection is not None:
+            self._connection.send([Detach(forget=not self._is_named)])
+            self._connection.close()
+
+    def _fail(self, problem: TidingsError) -> None:
+        """Nothing more will come: let everybody know who waits."""
+        self._failure = self._failure or problem
+        for publication in self._session.outbox.give_up():
+            publication.receipt.failed(self._failure)
+        for listeners in list(self._listeners.values()):
+            _wake(listeners)
+        self._listeners.clear()
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            raise self._failure.with_traceback(None)
+        if self._runner is None:
+            raise ClientClosed("the client is not connected yet: use `async with`, or await it")
+
+    # -- connecting ----------------------------------------------------------------------------
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a connection now. While there is none, everything waits for one."""
+        return self._connection is not None
+
+    @property
+    def name(self) -> str:
+        """The name of the session."""
+        return self._dialler.name
+
+    @property
+    def broker(self) -> str:
+        """The name of the broker, or nothing while there is no connection."""
+        return self._session.broker
+
+    @property
+    def kept(self) -> int:
+        """How many notifications the broker has kept of this session's name, in all its life.
+
+        A program that always publishes the same under one name can go on behind them.
+        """
+        return self._session.outbox.kept
+
+    def _begin(self, connection: Connection, broker: str) -> None:
+        self._connection = connection
+        self._session.connected(broker, frame=connection.largest)
+        connection.receive = self._receive
+        connection.drained = self._pump
+        connection.gone.add_done_callback(lambda _: self._lost(connection))
+        self._pump()
+
+    async def _attached(self, connection: Connection) -> None:
+        """Wait until the broker has said what it keeps of this session."""
+        try:
+            async with asyncio.timeout(PATIENCE):
+                while not self._session.outbox.is_open and not connection.gone.done():
+                    await self._news(self._session.outbox)
+        except TimeoutError:
+            connection.abort("the broker does not open a session")
+        if connection.gone.done():
+            raise ConnectionFailed(connection.gone.result())
+
+    def _ping(self) -> None:
+        self._session.ping()
+        self._pump()
+
+    def _lost(self, connection: Connection) -> None:
+        if self._connection is connection:
+            self._go_on(connection)
+            self._connection = None
+            self._session.lost()
+            self._wake_all()
+
+    async def _run(self, connection: Connection) -> None:
+        """Stay connected, until that cannot be."""
+        try:
+            await self._dialler.stay(connection)
+        except TidingsError as problem:
+            self._fail(problem)
+        except Exception as problem:
+            _log.exception("the client has failed")
+            self._fail(ClientClosed(f"the client has failed: {problem!r}"))
+
+    # -- messages ------------------------------------------------------------------------------
+
+    def _soon(self) -> None:
+        """Send what there is, with all else that this turn of the loop brings."""
+        if not self._is_due:
+            self._is_due = True
+            self._loop.call_soon(self._pump)
+
+    def _pump(self) -> None:
+        self._is_due = False
+        connection = self._connection
+        if connection is None or connection.is_busy:
+            return
+        for frame in self._session.outgoing():
+            connection.send(frame)
+
+    def _receive(self, messages: list[Any]) -> None:
+        session = self._session
+        session.receive(messages)
+        if session.settled:
+            settled, session.settled = session.settled, []
+            self._settled += len(settled)
+            for publication, refusal in settled:
+                _settle(publication, refusal)
+        if session.changed:
+            changed, session.changed = session.changed, set()
+            for thing in changed:
+                self._wake(thing)
+                if isinstance(thing, Reading):
+                    if thing.is_due:
+                        self._acknowledge_later(only_silence=not thing.unsaid)
+                    if thing.is_crowded:
+                        self._pause()
+        self._wake(session.outbox)
+        if session.is_confused and self._connection is not None:
+            self._connection.abort("the broker has forgotten this session")
+        self._soon()
+
+    def _pause(self) -> None:
+        """Let the program read before more is read from the socket, which may come very fast.
+
+        Not for long: what it waits for may be in the socket.
+        """
+        if self._paused is None and self._connection is not None:
+            self._connection.pause()
+            self._paused = self._loop.call_later(_BREATH, self._go_on, self._connection)
+
+    def _go_on(self, connection: Connection) -> None:
+        if self._paused is not None:
+            self._paused.cancel()
+            self._paused = None
+            connection.go_on()
+
+    def _has_read(self, reading: Reading) -> None:
+        """The program has read what waited."""
+        if self._paused is not None and self._connection is not None and not reading.is_crowded:
+            self._go_on(self._connection)
+        if reading.is_held:
+            self._session.taken(reading)
+            self._soon()
+
+    def _acknowledge_later(self, *, only_silence: bool = False) -> None:
+        after = _SILENCE_AFTER if only_silence else _ACKNOWLEDGE_AFTER
+        due = self._loop.time() + after
+        if self._timer is not None:
+            if self._timer.when() <= due:
+                return
+            self._timer.cancel()
+        self._timer = self._loop.call_at(due, self._acknowledge_now)
+
+    def _acknowledge_now(self) -> None:
+        self._timer = None
+        self._session.say_acknowledgements()
+        self._pump()
+
+    def _acknowledged(self, *, is_much: bool) -> None:
+        if is_much:
+            self._session.say_acknowledgements(only_much=True)
+            self._soon()
+        else:
+            self._acknowledge_later()
+
+    # -- waiting -------------------------------------------------------------------------------
+
+    async def _news(self, of: object) -> None:
+        """Wait until there may be news of this: look again then."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._listeners.setdefault(of, []).append(future)
+        await future
+
+    def _wake(self, of: object) -> None:
+        listeners = self._listeners.pop(of, None)
+        if listeners is not None:
+            _wake(listeners)
+
+    def _wake_all(self) -> None:
+        for of in list(self._listeners):
+            self._wake(of)
+
+    async def flush(self) -> None:
+        """Wait until all that was published is kept, and the broker knows what is acknowledged."""
+        self._check()
+        await self._all_settled()
+        await self._answered()
+
+    async def _all_settled(self) -> None:
+        wanted = self._added
+        while self._settled < wanted:
+            self._check()
+            await self._news(self._session.outbox)
+
+    async def _answered(self) -> None:
+        """Wait until the broker has taken in all that was said, over whichever connection."""
+        session = self._session
+        while True:
+            self._check()
+            connection = self._connection
+            if connection is not None:
+                session.say_acknowledgements()
+                wanted = session.ping()
+                self._pump()
+                while self._connection is connection and session.pongs < wanted:
+                    await self._news(session.outbox)
+                if self._connection is connection:
+                    return
+            else:
+                await self._news(session.outbox)
+
+    # -- publishing ----------------------------------------------------------------------------
+
+    async def advertise(self, filter: Filter | str) -> None:
+        """Say what this client will publish, so that it is carried only where it is wanted."""
+        self._check()
+        standing = self._session.advertise(self._filter(filter))
+        self._soon()
+        await self._standing(standing, AdvertisementRefused)
+
+    async def unadvertise(self, filter: Filter | str) -> None:
+        """Take an advertisement back, in the words of which it was made."""
+        self._check()
+        if not self._session.unadvertise(_filter(filter)):
+            raise TidingsError(f"this client has not advertised {filter}")
+        self._soon()
+
+    async def _standing(self, standing: Standing, error: type[RequestRefused]) -> None:
+        while not standing.is_settled:
+            await self._news(standing)
+            self._check()
+        if standing.refusal is not None:
+            raise error(standing.refusal.reason)
+
+    async def publish(self, notification: Notification | Mapping[str, Any]) -> int:
+        """Say what happened. Returns when it is on the broker's disk, with its number.
+
+        The first notification of a session's name has the number 1. `PublishRefused` says that
+        it was not taken. If this call is cancelled, the notification may be published or not.
+        """
+        said = _notification(notification)
+        self._check()
+        if self._session.outbox.is_full:
+            await self._room()
+        receipt = Receipt(self._loop)
+        self._add(said, receipt)
+        return await receipt.future
+
+    async def publish_many(
+        self,
+        notifications: (
+            Iterable[Notification | Mapping[str, Any]]
+            | AsyncIterable[Notification | Mapping[str, Any]]
+        ),
+        *,
+        on_refused: OnRefused | None = None,
+    ) -> int:
+        """Publish all of them, many at a time. Returns how many are kept, when all of them are.
+
+        They are sent as they come, in order, and taken from the iterable only as fast as the
+        broker keeps them. A refused one raises `PublishRefused`, and what follows is not
+        published; with `on_refused`, that is called with its index (from 0) and the error, and
+        the others are published.
+        """
+        self._check()
+        many = Many(self._loop, on_refused)
+        count = 0
+        try:
+            async with aclosing(_slowly(notifications)) as all_of_them:
+                async for notification in all_of_them:
+                    if many.problem is not None:
+                        break
+                    said = _notification(notification)
+                    if self._session.outbox.is_full:
+                        await self._room()
+                    self._add(said, many.receipt(count))
+                    count += 1
+            many.close()
+            await many.future
+        except BaseException:
+            many.future.cancel()  # nobody will ask it
+            raise
+        return many.kept
+
+    def _add(self, notification: Notification, receipt: Any) -> None:
+        self._session.outbox.add(notification, receipt)
+        self._added += 1
+        self._soon()
+
+    async def _room(self) -> None:
+        while self._session.outbox.is_full:
+            await self._news(self._session.outbox)
+            self._check()
+
+    async def interest(self, filter: Filter | str) -> AsyncGenerator[bool, None]:
+        """Whether anybody wants something that the filter matches: now, and at each change.
+
+        It lets a producer rest while nobody listens:
+        `async for is_wanted in client.interest("EXISTS temperature"): …`
+        """
+        self._check()
+        watch = self._session.watch(self._filter(filter))
+        self._soon()
+        last: bool | None = None
+        try:
+            while True:
+                if watch.refusal is not None:
+                    raise RequestRefused(watch.refusal.reason)
+                if watch.is_wanted is not None and watch.is_wanted != last:
+                    last = watch.is_wanted
+                    yield last
+                else:
+                    await self._news(watch)
+                    self._check()
+        finally:
+            self._session.unwatch(watch)
+            if self._failure is None:
+                self._soon()
+
+    def _filter(self, filter: Filter | str) -> Filter:
+        """A filter that can travel to the broker."""
+        found = _filter(filter)
+        size = len(encode([Advertise("", found)]))
+        if size > self._session.outbox.largest:
+            raise RequestRefused(f"a filter of {size:,} bytes is more than the broker takes")
+        return found
+
+    # -- subscribing ---------------------------------------------------------------------------
+
+    def subscribe(
+        self,
+        filter: Filter | str,
+        *,
+        durable: str | None = None,
+        since: Beginning = None,
+        callback: Callback | None = None,
+        queue: int = 10_000,
+    ) -> Subscription:
+        """Hear what the filter matches; use it with `async with`, or await it.
+
+        `durable` is a name under which the broker remembers what was acknowledged: whoever
+        subscribes under this name again goes on there, even after a crash. `since` is where to
+        begin: `"begin"`, a time, how long ago, or a cursor; without it, now.
+
+        Events are read from the subscription, or each is handed to `callback`, a function or
+        coroutine function. Up to `queue` events wait to be read. When it is full, a durable
+        subscription, or one that reads history, waits; a live one misses events, and counts
+        them.
+        """
+        if queue < 1:
+            raise TidingsError(f"queue is a number of events from 1 on, not {queue}")
+        reading = Reading(
+            self._filter(filter), durable=durable, since=beginning(since), most=queue, now=time()
+        )
+        return Subscription(self, reading, callback)
+
+
+def _settle(publication: Publication, refusal: Refused | None) -> None:
+    if refusal is None:
+        publication.receipt.kept(publication.number)
+    else:
+        publication.receipt.failed(PublishRefused(refusal.reason))
+
+
+def _wake(listeners: list[asyncio.Future[None]]) -> None:
+    for future in listeners:
+        if not future.done():
+            future.set_result(None)
+
+
+async def _slowly(items: Iterable[Any] | AsyncIterable[Any]) -> AsyncGenerator[Any, None]:
+    """All of them, and now and then a turn for others."""
+    if isinstance(items, AsyncIterable):
+        async for item in items:
+            yield item
+        return
+    for count, item in enumerate(items, start=1):
+        yield item
+        if count % _TURN == 0:
+            await asyncio.sleep(0)
+
+
+def _filter(filter: Filter | str) -> Filter:
+    return Filter.parse(filter) if isinstance(filter, str) else filter
+
+
+def _notification(said: Notification | Mapping[str, Any]) -> Notification:
+    return said if isinstance(said, Notification) else Notification(said)

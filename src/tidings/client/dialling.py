@@ -1,0 +1,188 @@
+"""Dialling: finding a broker that lets the client in, and staying in touch with one."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import ssl
+from collections.abc import Awaitable, Callable
+from time import monotonic
+from typing import Any, Final
+
+from tidings.client.address import Address, Place
+from tidings.client.connection import LARGEST, Connection
+from tidings.client.errors import AccessDenied, ClientClosed, ConnectionFailed
+from tidings.node.requests import Refused
+from tidings.node.wire import ACCESS, Hello, Welcome
+
+_log = logging.getLogger("tidings.client")
+
+PATIENCE: Final = 10.0
+"""Seconds for a broker to answer a greeting, and to take leave."""
+_NOBODY: Final = "nobody listens there"
+_FIRST_PAUSE: Final = 0.1
+_LONGEST_PAUSE: Final = 10.0
+_SILENCE: Final = 15.0
+"""A broker that says nothing for so long is asked for a sign of life; after twice that, it is
+taken for gone."""
+
+OnStatus = Callable[[bool, str], object]
+"""Is told whether there is a connection, and in a sentence what happened."""
+
+
+class Dialler:
+    """Makes connections to a broker, one after another.
+
+    Whoever uses it sets `begin`, which is called with each new connection and the broker's name,
+    and `ping`, which asks the broker for a sign of life.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        hello: Hello,
+        *,
+        tls: ssl.SSLContext | None,
+        on_status: OnStatus | None,
+    ) -> None:
+        self._address = address
+        self._hello = hello
+        self._tls = tls
+        self._on_status = on_status
+        self.begin: Callable[[Connection, str], None] = lambda connection, broker: None
+        self.ping: Callable[[], None] = lambda: None
+
+    @property
+    def name(self) -> str:
+        """The name of the session."""
+        return self._hello.name
+
+    async def first(
+        self, wait: float, check: Callable[[Connection], Awaitable[None]]
+    ) -> Connection:
+        """The first connection that passes the check; `ConnectionFailed` after so many seconds."""
+        until = monotonic() + wait
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                connection = await self._dial()
+                await check(connection)
+                return connection
+            except ConnectionFailed as problem:
+                left = until - monotonic()
+                if left <= 0:
+                    hint = "\nIs it running? This starts one: tidings up"
+                    raise ConnectionFailed(
+                        f"no broker can be reached at {problem}"
+                        + (hint if _NOBODY in str(problem) else "")
+                    ) from None
+                await asyncio.sleep(min(pause, left))
+                pause = min(2 * pause, 1.0)
+
+    async def stay(self, connection: Connection) -> None:
+        """Stay connected for ever; `TidingsError` if that is pointless."""
+        pause = _FIRST_PAUSE
+        while True:
+            since = monotonic()
+            await self._watch(connection)
+            if connection.is_taken_over:
+                raise ClientClosed(f"another client has come under the name {self.name!r}")
+            self._say(False, f"lost the connection: {connection.gone.result()}")
+            # A connection that does not last is no better than none.
+            lasted = monotonic() - since > _LONGEST_PAUSE
+            pause = _FIRST_PAUSE if lasted else min(2 * pause, _LONGEST_PAUSE)
+            connection = await self._again(pause)
+
+    async def _watch(self, connection: Connection) -> None:
+        """Until the connection is gone."""
+        while not connection.gone.done():
+            await asyncio.wait([connection.gone], timeout=_SILENCE / 3)
+            silent = monotonic() - connection.heard_at
+            if silent > 2 * _SILENCE:
+                connection.abort(f"the broker has said nothing for {silent:.0f} seconds")
+            elif silent > _SILENCE:
+                self.ping()
+
+    async def _again(self, pause: float) -> Connection:
+        while True:
+            # Not all clients of a broker that was restarted should come back at once.
+            await asyncio.sleep(pause * random.uniform(0.5, 1.0))
+            try:
+                return await self._dial()
+            except ConnectionFailed as problem:
+                _log.info("still no connection: %s", problem)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    async def _dial(self) -> Connection:
+        """Try all places once."""
+        problems: list[ConnectionFailed] = []
+        for place in self._address.places:
+            try:
+                connection, welcome = await dial(place, self._hello, tls=self._tls, within=PATIENCE)
+            except ConnectionFailed as problem:
+                problems.append(problem)
+                continue
+            self.begin(connection, welcome.broker)
+            self._say(True, f"connected to broker {welcome.broker} at {place}")
+            return connection
+        raise ConnectionFailed("; ".join(map(str, problems)))
+
+    def _say(self, is_connected: bool, what: str) -> None:
+        _log.log(logging.INFO if is_connected else logging.WARNING, "%s", what)
+        if self._on_status is not None:
+            try:
+                self._on_status(is_connected, what)
+            except Exception:
+                _log.exception("on_status has failed")
+
+
+async def dial(
+    place: Place, hello: Hello, *, tls: ssl.SSLContext | None, within: float
+) -> tuple[Connection, Welcome]:
+    """Connect to a broker; `ConnectionFailed` or `AccessDenied` says why not."""
+    loop = asyncio.get_running_loop()
+    connection: Connection | None = None
+    try:
+        async with asyncio.timeout(within):
+            _, connection = await loop.create_connection(
+                Connection,
+                place.host,
+                place.port,
+                ssl=tls,
+                server_hostname=place.host if tls is not None else None,
+            )
+            connection.send([hello])
+            greeting = await connection.greeting
+        return connection, _welcome(greeting, connection, place)
+    except TimeoutError:
+        problem = ConnectionFailed(f"{place}: no answer within {within:g} seconds")
+    except ssl.SSLCertVerificationError as failure:
+        problem = ConnectionFailed(
+            f"{place}: its certificate is not to be trusted: {failure.verify_message}"
+        )
+    except ssl.SSLError as failure:
+        problem = ConnectionFailed(f"{place}: no TLS can be agreed on: {failure.reason}")
+    except ConnectionRefusedError:
+        problem = ConnectionFailed(f"{place}: {_NOBODY}")
+    except OSError as failure:
+        problem = ConnectionFailed(f"{place}: {failure.strerror or failure}")
+    except BaseException:
+        if connection is not None:
+            connection.abort("given up")
+        raise
+    if connection is not None:
+        connection.abort("given up")
+    raise problem
+
+
+def _welcome(greeting: Any, connection: Connection, place: Place) -> Welcome:
+    if isinstance(greeting, Welcome):
+        connection.largest = greeting.limits.get("frame", LARGEST)
+        return greeting
+    if isinstance(greeting, Refused):
+        # A broker that is full or about to stop may let us in later; a wrong token stays wrong.
+        error = AccessDenied if greeting.id == ACCESS else ConnectionFailed
+        raise error(f"{place}: {greeting.reason}")
+    reason = connection.gone.result() if connection.gone.done() else "it does not greet"
+    raise ConnectionFailed(f"{place}: {reason}")

@@ -1,0 +1,113 @@
+"""Events, as a subscriber gets them: what happened, and where it stands in its stream."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final, Protocol
+
+from tidings.client.positions import cursor_text
+from tidings.events import Notification
+from tidings.node.messages import Event as NodeEvent
+from tidings.node.requests import Cursor
+
+
+class Source(Protocol):
+    """The subscription that an event came by."""
+
+    def acknowledge(self, event: Event) -> None:
+        """Everything up to this event need not be told again."""
+
+
+class Event(Mapping[str, Any]):
+    """A notification that a subscription was told of: a mapping of its attributes."""
+
+    __slots__ = ("_event", "_others", "_source", "sequence")
+
+    def __init__(self, event: NodeEvent, others: Cursor, sequence: int, source: Source) -> None:
+        self._event = event
+        self._others = others
+        self._source = source
+        self.sequence: Final = sequence
+        """The how manyth of its subscription it is in this process, from 1."""
+
+    @property
+    def notification(self) -> Notification:
+        """What was published."""
+        return self._event.notification
+
+    @property
+    def stream(self) -> str:
+        """The stream it belongs to, which is the broker where it was published."""
+        return self._event.stream
+
+    @property
+    def tick(self) -> int:
+        """Its number in its stream."""
+        return self._event.tick
+
+    @property
+    def id(self) -> str:
+        """Stream and tick, like `paris:17`: no other event has the same."""
+        return f"{self._event.stream}:{self._event.tick}"
+
+    @property
+    def time(self) -> datetime:
+        """When its broker took it, in UTC; cut to microseconds, so `since` it includes it."""
+        seconds = int(self._event.time)
+        when = datetime.fromtimestamp(seconds, UTC)
+        return when.replace(microsecond=int((self._event.time - seconds) * 1e6))
+
+    @property
+    def cursor(self) -> str:
+        """The subscription's position up to and with this event, for `since`."""
+        return cursor_text(self.position)
+
+    @property
+    def position(self) -> Cursor:
+        """The same, as a mapping from streams to ticks."""
+        return {**self._others, self._event.stream: self._event.tick}
+
+    def ack(self) -> Done:
+        """Everything the subscription got up to this event is done with: never tell it again.
+
+        It is told to the broker soon, together with what else is acknowledged meanwhile. There
+        is nothing to wait for, so with the plain client call it without `await`.
+        """
+        self._source.acknowledge(self)
+        return DONE
+
+    def __getitem__(self, name: str) -> Any:
+        return self._event.notification[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._event.notification)
+
+    def __len__(self) -> int:
+        return len(self._event.notification)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._event.notification
+
+    def __eq__(self, other: object) -> bool:
+        """Whether it is the same event; or, of another mapping, whether it says the same."""
+        if isinstance(other, Event):
+            return self.stream == other.stream and self.tick == other.tick
+        return dict(self) == other if isinstance(other, Mapping) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((self.stream, self.tick))
+
+    def __repr__(self) -> str:
+        return f"<Event {self.id} {dict(self)!r}>"
+
+
+class Done:
+    """Something to await that is done already."""
+
+    def __await__(self) -> Generator[None, None, None]:
+        return
+        yield
+
+
+DONE: Final = Done()

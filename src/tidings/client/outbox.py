@@ -1,0 +1,194 @@
+"""The outbox: publications on their way to the disk of a broker. Pure.
+
+A publication gets its number when it is first sent, and keeps it: a broker remembers for each
+session the last number it has kept, so what is sent again after a lost connection is not kept
+twice.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from tidings.client.errors import PublishRefused
+from tidings.events import Notification
+from tidings.node.records import pack_notification
+from tidings.node.requests import Publish, Refused
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """How much of what is published may be under way."""
+
+    count: int = 16_384
+    """So many notifications may wait for the broker's word that they are kept,"""
+    size: int = 16 << 20
+    """and they may have about so many bytes in all."""
+    frames: int = 4
+    """While so many frames wait for an answer, the rest gathers for a larger one,"""
+    most: int = 2_048
+    """of at most so many notifications"""
+    frame: int = 1 << 18
+    """or about so many bytes."""
+
+
+class Publication:
+    """One notification that is to be published, and who wants to know what became of it.
+
+    `WireError` if it cannot travel.
+    """
+
+    __slots__ = ("notification", "number", "receipt", "size")
+
+    def __init__(self, notification: Notification, receipt: Any) -> None:
+        self.notification: Final = notification
+        self.receipt: Final = receipt
+        self.number = 0
+        self.size: Final = len(pack_notification(notification))
+
+
+class Outbox:
+    """Numbers publications, sends them in frames, and settles each of them once.
+
+    Several methods return what was settled: publications, each with None if it is kept, or with
+    the broker's refusal.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits: Final = limits
+        self.kept = 0
+        """The last number that the broker has kept of this session."""
+        self._next = 1
+        self._waiting: deque[Publication] = deque()
+        """Not sent over this connection; those with a number come first."""
+        self._sent: deque[Publication] = deque()
+        self._frames: deque[int] = deque()
+        """The last numbers of the frames that wait for an answer."""
+        self._size = 0
+        self.is_open = False
+        """Whether a broker has said what it keeps, so that it can be sent more."""
+        self.largest = 1 << 24
+        """A broker takes no notification of more bytes."""
+        self._known: set[str] = set()
+        """The brokers that this outbox has sent something to."""
+
+    def __len__(self) -> int:
+        return len(self._waiting) + len(self._sent)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether to wait with further publications."""
+        return len(self) >= self.limits.count or self._size >= self.limits.size
+
+    def add(self, notification: Notification, receipt: Any = None) -> Publication:
+        """Take something to be published; `PublishRefused` if it is too large."""
+        publication = Publication(notification, receipt)
+        if publication.size > self.largest:
+            raise PublishRefused(self.too_large(publication))
+        self._waiting.append(publication)
+        self._size += publication.size
+        return publication
+
+    def too_large(self, publication: Publication) -> str:
+        """What to say of one above the limit."""
+        return f"it has {publication.size:,} bytes; the broker takes {self.largest:,} at most"
+
+    # -- connections ---------------------------------------------------------------------------
+
+    def lost(self) -> None:
+        """The connection is gone: all that is not settled must be sent again."""
+        self._waiting.extendleft(reversed(self._sent))
+        self._sent.clear()
+        self._frames.clear()
+        self.is_open = False
+
+    def attached(self, broker: str, kept: int) -> list[tuple[Publication, Refused | None]]:
+        """A broker says what it has kept of this session; from now on it can be sent more."""
+        settled: list[tuple[Publication, Refused | None]] = []
+        first = self._waiting[0].number if self._waiting else 0
+        if broker not in self._known and 0 < first <= kept:
+            # It was never sent these: the numbers are those of another process of this name.
+            for publication in self._waiting:
+                publication.number = 0
+        while self._waiting and 0 < self._waiting[0].number <= kept:
+            settled.append(self._settle(self._waiting.popleft()))
+        if any(p.size > self.largest for p in self._waiting):  # taken for a more generous broker
+            large = [p for p in self._waiting if p.size > self.largest]
+            self._waiting = deque(p for p in self._waiting if p.size <= self.largest)
+            settled += [self._settle(p, Refused(str(p.number), self.too_large(p))) for p in large]
+        self._next = max(self._next, kept + 1)
+        self._known.add(broker)
+        self.kept = kept
+        self.is_open = True
+        return settled
+
+    def give_up(self) -> list[Publication]:
+        """Forget all that is not settled, and return it."""
+        unsettled = [*self._sent, *self._waiting]
+        self._sent.clear()
+        self._waiting.clear()
+        self._frames.clear()
+        self._size = 0
+        return unsettled
+
+    # -- sending -------------------------------------------------------------------------------
+
+    def frames(self) -> Iterator[list[Publish]]:
+        """What to send now: the requests of one frame after another."""
+        while self.is_open and self._waiting and len(self._frames) < self.limits.frames:
+            yield list(self._requests())
+
+    def _requests(self) -> Iterator[Publish]:
+        """Requests for one frame: one, unless numbers are missing since they were refused."""
+        size, count, number = 0, 0, 0
+        run: list[Notification] = []
+        room = min(self.limits.frame, self.largest)
+        while self._waiting and count < self.limits.most:
+            if count and size + self._waiting[0].size > room:
+                break
+            publication = self._waiting.popleft()
+            if publication.number == 0:
+                publication.number = self._next
+                self._next += 1
+            if run and publication.number != number + 1:
+                yield Publish(number + 1 - len(run), tuple(run))
+                run = []
+            number = publication.number
+            run.append(publication.notification)
+            self._sent.append(publication)
+            size, count = size + publication.size, count + 1
+        self._frames.append(number)
+        yield Publish(number + 1 - len(run), tuple(run))
+
+    # -- answers -------------------------------------------------------------------------------
+
+    def accepted(self, number: int) -> list[tuple[Publication, Refused | None]]:
+        """Everything up to this number is kept."""
+        settled = []
+        while self._sent and self._sent[0].number <= number:
+            settled.append(self._settle(self._sent.popleft()))
+        self.kept = max(self.kept, number)
+        self._count_frames()
+        return settled
+
+    def refused(self, number: int, refusal: Refused) -> list[tuple[Publication, Refused | None]]:
+        """This one will not be kept."""
+        for where in (self._sent, self._waiting):  # what was sent before may be refused again
+            for place, publication in enumerate(where):  # refusals come in order: near the front
+                if publication.number == number:
+                    del where[place]
+                    self._count_frames()
+                    return [self._settle(publication, refusal)]
+        return []
+
+    def _settle(
+        self, publication: Publication, refusal: Refused | None = None
+    ) -> tuple[Publication, Refused | None]:
+        self._size -= publication.size
+        return publication, refusal
+
+    def _count_frames(self) -> None:
+        while self._frames and not (self._sent and self._sent[0].number <= self._frames[0]):
+            self._frames.popleft()

@@ -1,0 +1,278 @@
+"""The session: all that a client wants of its broker, over any number of connections. Pure.
+
+Messages go in and come out; sockets, clocks and tasks are the client's. A connection is gone
+when `lost` is called; `connected` then asks a broker, the same or another, for all of it again.
+Nothing is asked for twice over one connection, so every message that does arrive counts.
+
+Subscriptions that are asked for again get a new id: what was under way for the old one is not
+mistaken for something new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final, TypeAlias
+
+from tidings.client.outbox import Limits, Outbox, Publication
+from tidings.client.reading import Reading
+from tidings.events import Filter
+from tidings.node.requests import (
+    Accepted,
+    Acknowledge,
+    Advertise,
+    Attach,
+    Interest,
+    Missed,
+    Progress,
+    Refused,
+    RequestBody,
+    Resend,
+    Unadvertise,
+    Unsubscribe,
+    Watch,
+)
+from tidings.node.wire import Delivery, Ping, Pong
+
+Request: TypeAlias = RequestBody | Ping | Pong
+
+MUCH: Final = 1_000
+"""So many acknowledged events are told to the broker without waiting for more."""
+
+
+_HEADS: Final = 1_024
+"""So many bytes of a frame are for what is around a notification."""
+
+
+class Standing:
+    """An advertisement, or a watch for interest."""
+
+    __slots__ = ("filter", "id", "is_settled", "is_wanted", "refusal")
+
+    def __init__(self, id: str, filter: Filter) -> None:
+        self.id: Final = id
+        self.filter: Final = filter
+        self.is_settled = False
+        self.refusal: Refused | None = None
+        self.is_wanted: bool | None = None
+        """Of a watch: whether somebody wants what the filter matches, once that is known."""
+
+
+class Session:
+    """What a client has asked for, what it was told, and what is still to be said."""
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        self.outbox: Final = Outbox(limits or Limits())
+        self.broker = ""
+        """The name of the broker, while there is a connection."""
+        self.settled: list[tuple[Publication, Refused | None]] = []
+        """Publications whose fate is known; whoever looks at them clears the list."""
+        self.changed: set[Reading | Standing] = set()
+        """What else has changed; likewise."""
+        self.pongs = 0
+        """The last `Ping` that was answered over this connection."""
+        self.is_confused = False
+        """The broker does not know this session: a new connection is needed."""
+        self._readings: dict[str, Reading] = {}
+        """By the broker's id for them; only those that the broker knows."""
+        self._all: dict[Reading, None] = {}
+        self._advertisements: dict[str, Standing] = {}
+        self._watches: dict[str, Standing] = {}
+        self._requests: list[Request] = []
+        self._count = 0
+        self._pings = 0
+
+    # -- connections ---------------------------------------------------------------------------
+
+    def connected(self, broker: str, *, frame: int = 1 << 24) -> None:
+        """There is a connection: ask for everything. The broker takes frames of so many bytes."""
+        self.outbox.largest = max(frame - _HEADS, frame // 2)
+        self.broker, self.pongs, self.is_confused = broker, 0, False
+        self._requests = [Attach()]
+        for ad in self._advertisements.values():
+            self._requests.append(Advertise(ad.id, ad.filter))
+        for watch in self._watches.values():
+            self._requests.append(Watch(watch.id, watch.filter))
+        for reading in self._all:
+            if not reading.is_held:
+                self._ask(reading)
+
+    def lost(self) -> None:
+        """The connection is gone, and all that was under way with it."""
+        self.broker = ""
+        self._requests.clear()
+        self._readings.clear()
+        for reading in self._all:
+            reading.gone(is_held=reading.is_held)
+        self.outbox.lost()
+
+    def outgoing(self) -> list[list[Request]]:
+        """What to send now, frame by frame."""
+        if not self.broker:
+            return []
+        frames: list[list[Request]] = [list(f) for f in self.outbox.frames()]
+        if self._requests:
+            frames.insert(0, self._requests)
+            self._requests = []
+        return frames
+
+    # -- what the program asks for -------------------------------------------------------------
+
+    def advertise(self, filter: Filter) -> Standing:
+        """Say what will be published."""
+        standing = Standing(self._next("a"), filter)
+        self._advertisements[standing.id] = standing
+        self._say(Advertise(standing.id, filter))
+        return standing
+
+    def unadvertise(self, filter: Filter) -> bool:
+        """Take one advertisement of this filter back; False if there is none."""
+        for id, standing in self._advertisements.items():
+            if standing.filter == filter:
+                del self._advertisements[id]
+                self._say(Unadvertise(id))
+                return True
+        return False
+
+    def watch(self, filter: Filter) -> Standing:
+        """Ask whether somebody wants this."""
+        standing = Standing(self._next("w"), filter)
+        self._watches[standing.id] = standing
+        self._say(Watch(standing.id, filter))
+        return standing
+
+    def unwatch(self, standing: Standing) -> None:
+        """Ask no longer."""
+        if self._watches.pop(standing.id, None) is not None:
+            self._say(Unsubscribe(standing.id))
+
+    def subscribe(self, reading: Reading) -> None:
+        """Want to be told of events."""
+        self._all[reading] = None
+        if self.broker:
+            self._ask(reading)
+
+    def unsubscribe(self, reading: Reading, *, forget: bool = False) -> None:
+        """Want it no longer; what was acknowledged is told first."""
+        self._all.pop(reading, None)
+        if not reading.id and forget and self.broker and reading.durable is not None:
+            self._ask(reading)  # only who has a durable subscription can have it forgotten
+        if reading.id:
+            if not forget:
+                self._acknowledge(reading)
+            del self._readings[reading.id]
+            self._say(Unsubscribe(reading.id, forget))
+            reading.gone()
+
+    def taken(self, reading: Reading) -> None:
+        """The program has taken events: if that was waited for, ask for more."""
+        if reading.is_held and len(reading.inbox) <= reading.most // 2:
+            reading.is_held = False
+            if self.broker and reading in self._all:
+                self._ask(reading)
+
+    def say_acknowledgements(self, *, only_much: bool = False) -> None:
+        """Tell the broker what was acknowledged, or only where that is much."""
+        for reading in self._readings.values():
+            if not only_much or reading.unsaid >= MUCH:
+                self._acknowledge(reading)
+
+    def ping(self) -> int:
+        """Ask for an answer once all that was said before is taken in; returns its number."""
+        self._pings += 1
+        self._say(Ping(self._pings))
+        return self._pings
+
+    def _ask(self, reading: Reading) -> None:
+        id = self._next("s")
+        self._readings[id] = reading
+        self._requests.append(reading.request(id))
+
+    def _acknowledge(self, reading: Reading) -> None:
+        if reading.is_due:
+            self._requests.append(Acknowledge(reading.id, reading.acknowledgement()))
+
+    def _say(self, request: Request) -> None:
+        if self.broker:  # else `connected` will say all that is still wanted
+            self._requests.append(request)
+
+    def _next(self, kind: str) -> str:
+        self._count += 1
+        return f"{kind}{self._count}"
+
+    # -- what the broker says ------------------------------------------------------------------
+
+    def receive(self, messages: Iterable[Any]) -> None:
+        """The broker says this."""
+        for message in messages:
+            if isinstance(message, Delivery):
+                for id in message.ids:
+                    self._deliver(id, message)
+            else:
+                self._hear(message)
+
+    def _deliver(self, id: str, message: Delivery) -> None:
+        reading = self._readings.get(id)
+        if reading is None:
+            return  # unsubscribed meanwhile
+        if not reading.deliver(message.event):
+            # Give it up until the program has read. Not to read from the socket would hold up
+            # all else that comes by it, perhaps the very answer that the program waits for.
+            self._acknowledge(reading)
+            del self._readings[id]
+            self._say(Unsubscribe(id))
+            reading.gone(is_held=True)
+        self.changed.add(reading)
+
+    def _hear(self, message: Any) -> None:
+        match message:
+            case Accepted(id="publish", number=number):
+                self.settled += self.outbox.accepted(number)
+            case Accepted(id="attach", number=number):
+                self.settled += self.outbox.attached(self.broker, number)
+            case Accepted(id=id):
+                self._accepted(id)
+            case Progress(id=""):
+                for each in self._readings.values():
+                    if each.is_live:
+                        each.progress(message)
+                        self.changed.add(each)
+            case Progress(id=id):
+                if reading := self._readings.get(id):
+                    reading.progress(message)
+                    self.changed.add(reading)
+            case Refused(id=id):
+                self._refused(id, message)
+            case Missed(id=id, count=count):
+                if reading := self._readings.get(id):
+                    reading.missed += count
+                    self.changed.add(reading)
+            case Interest(id=id, is_wanted=is_wanted):
+                if watch := self._watches.get(id):
+                    watch.is_wanted = is_wanted
+                    self.changed.add(watch)
+            case Ping(number=number):
+                self._say(Pong(number))
+            case Pong(number=number):
+                self.pongs = max(self.pongs, number)
+            case Resend():
+                self.is_confused = True
+
+    def _accepted(self, id: str) -> None:
+        if reading := self._readings.get(id):
+            reading.is_started = True
+            self.changed.add(reading)
+        elif standing := self._advertisements.get(id) or self._watches.get(id):
+            standing.is_settled = True
+            self.changed.add(standing)
+
+    def _refused(self, id: str, refusal: Refused) -> None:
+        if id.isdecimal():
+            self.settled += self.outbox.refused(int(id), refusal)
+        elif reading := self._readings.pop(id, None):
+            self._all.pop(reading, None)
+            reading.gone()
+            reading.ending = refusal
+            self.changed.add(reading)
+        elif standing := self._advertisements.pop(id, None) or self._watches.pop(id, None):
+            standing.is_settled, standing.refusal = True, refusal
+            self.changed.add(standing)

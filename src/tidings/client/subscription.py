@@ -1,0 +1,218 @@
+"""Subscriptions: events, to be read one after another or handed to a function."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
+from contextlib import suppress
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from tidings.client.errors import ClientClosed, CursorTooOld, SubscriptionRefused
+from tidings.client.event import Event
+from tidings.client.positions import cursor_text
+from tidings.client.reading import Reading
+from tidings.client.session import MUCH
+from tidings.events import Filter, TidingsError
+
+if TYPE_CHECKING:
+    from tidings.client.client import Client
+
+_log = logging.getLogger("tidings.client")
+
+Callback: TypeAlias = Callable[[Event], Any]
+"""A function or coroutine function that is called with each event."""
+
+
+class Subscription:
+    """What a client hears of a filter; made by `Client.subscribe`.
+
+    `async for event in subscription` ends when the subscription is closed, and raises
+    `SubscriptionRefused` or `CursorTooOld` if the broker ends it.
+    """
+
+    def __init__(self, client: Client, reading: Reading, callback: Callback | None) -> None:
+        self._client = client
+        self._reading = reading
+        self._callback = callback
+        self._caller: asyncio.Task[None] | None = None
+        self._is_open = self._is_closed = False
+        reading.source = self
+
+    async def open(self) -> Subscription:
+        """Begin; returns when the broker has. `async with` does it."""
+        client, reading = self._client, self._reading
+        if not self._is_open:
+            client._check()
+            self._is_open = True
+            client._subscriptions.add(self)
+            client._session.subscribe(reading)
+            client._soon()
+        try:
+            while not reading.is_started and reading.ending is None:
+                await client._news(reading)
+                client._check()
+        except BaseException:
+            await self.close()
+            raise
+        if not reading.is_started:
+            client._subscriptions.discard(self)
+            raise self._ending()
+        if self._callback is not None and self._caller is None:
+            self._caller = asyncio.create_task(self._call(self._callback))
+        return self
+
+    def __await__(self) -> Generator[Any, None, Subscription]:
+        return self.open().__await__()
+
+    async def __aenter__(self) -> Subscription:
+        return await self.open()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Hear no more. A durable subscription goes on later behind what is acknowledged."""
+        await self._close(forget=False)
+
+    async def forget(self) -> None:
+        """Hear no more, and let the broker forget how far a durable subscription is."""
+        client = self._client
+        while not client.is_connected:
+            client._check()
+            await client._news(client._session.outbox)
+        await self._close(forget=True)
+        await client._answered()
+
+    async def _close(self, *, forget: bool) -> None:
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._client._session.unsubscribe(self._reading, forget=forget)
+        self._client._subscriptions.discard(self)
+        self._client._soon()
+        self._client._wake(self._reading)
+        if self._caller is not None and self._caller is not asyncio.current_task():
+            self._caller.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._caller
+
+    # -- what it knows -------------------------------------------------------------------------
+
+    @property
+    def filter(self) -> Filter:
+        """What it hears."""
+        return self._reading.filter
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it has been told all that was published before, as far as can be known."""
+        return self._reading.is_live
+
+    @property
+    def missed(self) -> int:
+        """How many events it was not told of since nobody read the ones before; only if live."""
+        return self._reading.missed
+
+    @property
+    def waiting(self) -> int:
+        """How many events wait to be read."""
+        return len(self._reading.inbox)
+
+    @property
+    def cursor(self) -> str:
+        """How far it was told, for `since`. Events that wait to be read lie before it."""
+        return cursor_text(self._reading.position)
+
+    # -- events --------------------------------------------------------------------------------
+
+    async def get(self, timeout: float | None = None) -> Event:
+        """The next event; `TimeoutError` if there is none for so many seconds.
+
+        `ClientClosed` once the subscription is closed.
+        """
+        if self._reading.inbox:
+            return self._next()
+        async with asyncio.timeout(timeout):
+            if await self._more():
+                return self._next()
+        raise ClientClosed("the subscription is closed")
+
+    def __aiter__(self) -> AsyncIterator[Event]:
+        return self
+
+    async def __anext__(self) -> Event:
+        if self._reading.inbox or await self._more():
+            return self._next()
+        raise StopAsyncIteration
+
+    async def until_live(self) -> AsyncGenerator[Event, None]:
+        """The events until it has caught up: all that is kept, and then the end."""
+        while self._reading.inbox or await self._more(or_live=True):
+            yield self._next()
+
+    async def take(self, most: int = 1_000, *, or_live: bool = False) -> list[Event]:
+        """The events that wait to be read, at least one; none at the end.
+
+        With `or_live`, none also as soon as it has caught up.
+        """
+        inbox = self._reading.inbox
+        if not inbox and not await self._more(or_live=or_live):
+            return []
+        taken = [inbox.popleft() for _ in range(min(most, len(inbox)))]
+        self._client._has_read(self._reading)
+        return taken
+
+    def _next(self) -> Event:
+        event = self._reading.inbox.popleft()
+        if self._reading.is_held or self._client._paused is not None:
+            self._client._has_read(self._reading)
+        return event
+
+    async def _more(self, *, or_live: bool = False) -> bool:
+        """Wait until an event can be read; False at the end."""
+        reading, client = self._reading, self._client
+        if not self._is_open:
+            raise ClientClosed("the subscription has not begun: use `async with`, or await it")
+        while not reading.inbox:
+            if self._is_closed or (or_live and reading.is_live):
+                return False
+            if reading.ending is not None:
+                raise self._ending()
+            client._check()
+            await client._news(reading)
+        return True
+
+    def _ending(self) -> TidingsError:
+        assert self._reading.ending is not None
+        reason, cursor = self._reading.ending.reason, self._reading.ending.cursor
+        if cursor is not None:
+            return CursorTooOld(reason, cursor_text(cursor))
+        return SubscriptionRefused(reason)
+
+    def acknowledge(self, event: Event) -> None:
+        """What `Event.ack` does."""
+        reading = self._reading
+        reading.acknowledge(event)
+        if reading.is_due:
+            self._client._acknowledged(is_much=reading.unsaid >= MUCH)
+
+    async def _call(self, callback: Callback) -> None:
+        try:
+            async for event in self:
+                try:
+                    result = callback(event)
+                    if inspect.isawaitable(result):
+                        await result
+                except Exception:
+                    _log.exception("the callback of a subscription failed at event %s", event.id)
+        except TidingsError as problem:
+            if not self._is_closed and not isinstance(problem, ClientClosed):
+                _log.error("a subscription has ended: %s", problem)

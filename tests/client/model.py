@@ -1,0 +1,179 @@
+"""A broker to hold a session against: lists, loops and nothing clever.
+
+It keeps every stream as a list, and answers at once; what is under way between the two is in two
+queues, which a lost connection empties.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from tidings.client.session import Session
+from tidings.events import Filter, Notification
+from tidings.node.messages import Event
+from tidings.node.requests import (
+    Accepted,
+    Acknowledge,
+    Advertise,
+    Attach,
+    Interest,
+    Progress,
+    Publish,
+    Refused,
+    Subscribe,
+    Unsubscribe,
+    Watch,
+)
+from tidings.node.wire import Delivery, Ping, Pong
+
+OWN, FAR = "own", "far"
+
+
+@dataclass
+class Follower:
+    filter: Filter
+    position: dict[str, int]
+    durable: str | None
+    is_live: bool = False
+
+
+@dataclass
+class Broker:
+    """The model. `refuses` is what nobody may publish."""
+
+    refuses: Filter = field(default_factory=Filter.none)
+    streams: dict[str, list[Notification]] = field(default_factory=lambda: {OWN: [], FAR: []})
+    kept: dict[str, int] = field(default_factory=dict)
+    durable: dict[str, dict[str, int]] = field(default_factory=dict)
+    followers: dict[str, Follower] = field(default_factory=dict)
+    is_wanted: bool = False
+
+    def now(self) -> dict[str, int]:
+        return {stream: len(events) for stream, events in self.streams.items()}
+
+    def lost(self) -> None:
+        self.followers.clear()
+
+    def answer(self, session: str, request: Any) -> list[Any]:
+        match request:
+            case Attach():
+                return [Accepted("attach", self.kept.get(session, 0))]
+            case Publish(number=first, notifications=notifications):
+                answers: list[Any] = []
+                for number, notification in enumerate(notifications, first):
+                    if number <= self.kept.get(session, 0):
+                        continue
+                    if self.refuses.matches(notification):
+                        answers.append(Refused(str(number), "not this"))
+                        continue
+                    self.streams[OWN].append(notification)
+                    self.kept[session] = number
+                return [*answers, Accepted("publish", self.kept.get(session, 0))]
+            case Subscribe():
+                return self._subscribe(request)
+            case Unsubscribe(id=id):
+                self.followers.pop(id, None)
+                return [Accepted(id)]
+            case Acknowledge(id=id, cursor=cursor):
+                follower = self.followers[id]  # a client acknowledges only what it reads
+                assert follower.durable is not None
+                before = self.durable[follower.durable]
+                for stream, tick in cursor.items():
+                    assert tick <= follower.position[stream], "acknowledged what it was not told"
+                    before[stream] = max(tick, before.get(stream, 0))
+                return []
+            case Advertise(id=id):
+                return [Accepted(id)]
+            case Watch(id=id):
+                return [Accepted(id), Interest(id, self.is_wanted)]
+            case Ping(number=number):
+                return [Pong(number)]
+        raise AssertionError(request)
+
+    def _subscribe(self, request: Subscribe) -> list[Any]:
+        assert request.id not in self.followers, "an id is used again"
+        if isinstance(request.since, dict):
+            start = {stream: request.since.get(stream, 0) for stream in self.streams}
+        elif request.durable in self.durable:
+            start = dict(self.durable[request.durable])
+        elif request.since == "begin":
+            start = dict.fromkeys(self.streams, 0)
+        else:
+            start = self.now()
+        if request.durable is not None:
+            for id, other in list(self.followers.items()):
+                assert other.durable != request.durable, f"{id} reads it already"
+            self.durable.setdefault(request.durable, dict(start))
+        self.followers[request.id] = Follower(request.filter, start, request.durable)
+        return [Accepted(request.id), Progress(request.id, dict(start), is_live=False)]
+
+    def step(self, stream: str) -> list[Any]:
+        """Tell everybody of the next event of a stream, as far as they want it."""
+        said: list[Any] = []
+        for id, follower in self.followers.items():
+            tick = follower.position[stream]
+            if tick < len(self.streams[stream]):
+                follower.position[stream] = tick + 1
+                notification = self.streams[stream][tick]
+                if follower.filter.matches(notification):
+                    event = Event(stream, tick + 1, notification, time=float(tick))
+                    said.append(Delivery(event, (id,)))
+        return said
+
+    def beat(self) -> list[Any]:
+        """How far all streams are, for those who were last told that they are live."""
+        if any(f.is_live and f.position != self.now() for f in self.followers.values()):
+            return []
+        return [Progress("", self.now(), is_live=True)]
+
+    def progress(self) -> list[Any]:
+        for follower in self.followers.values():
+            follower.is_live = follower.position == self.now()
+        return [
+            Progress(id, dict(f.position), is_live=f.position == self.now())
+            for id, f in self.followers.items()
+        ]
+
+
+class Line:
+    """A session and a broker, and what is under way between them."""
+
+    def __init__(self, session: Session, broker: Broker, name: str) -> None:
+        self.session, self.broker, self.name = session, broker, name
+        self.to_broker: deque[Any] = deque()
+        self.to_client: deque[list[Any]] = deque()
+
+    def connect(self) -> None:
+        if not self.session.broker:
+            self.session.connected("model")
+
+    def lose(self) -> None:
+        if self.session.broker:
+            self.session.lost()
+            self.broker.lost()
+            self.to_broker.clear()
+            self.to_client.clear()
+
+    def send(self) -> None:
+        for frame in self.session.outgoing():
+            self.to_broker.extend(frame)
+
+    def handle(self) -> None:
+        """The broker takes in one request."""
+        if self.to_broker:
+            self.say(self.broker.answer(self.name, self.to_broker.popleft()))
+
+    def say(self, messages: list[Any]) -> None:
+        if messages and self.session.broker:
+            self.to_client.append(messages)
+
+    def receive(self) -> None:
+        """The client takes in one frame."""
+        if self.to_client:
+            self.session.receive(self.to_client.popleft())
+
+    @property
+    def is_quiet(self) -> bool:
+        return not (self.to_broker or self.to_client)

@@ -1,0 +1,458 @@
+"""A session against the model of a broker, over connections that break at any moment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.client.model import FAR, OWN, Broker, Line
+from tidings.client.event import Event
+from tidings.client.outbox import Limits, Publication
+from tidings.client.reading import Reading
+from tidings.client.session import Session
+from tidings.events import Filter, Notification
+from tidings.node.messages import Event as NodeEvent
+from tidings.node.requests import (
+    Accepted,
+    Acknowledge,
+    Attach,
+    Interest,
+    Missed,
+    Progress,
+    Publish,
+    Refused,
+    Since,
+    Subscribe,
+    Unsubscribe,
+    Watch,
+)
+from tidings.node.wire import Delivery, Ping, Pong
+
+EVEN = Filter.parse("even = TRUE")
+FORBIDDEN = Filter.parse("n IN (3, 4, 11, 12, 13)")
+SMALL = Limits(count=12, frames=2, most=3)
+
+
+def said(n: int) -> Notification:
+    return Notification({"n": n, "even": n % 2 == 0})
+
+
+@dataclass
+class Program:
+    """A program with one subscription: publishes, reads, acknowledges, and may be killed."""
+
+    broker: Broker
+    durable: str | None
+    since: Since
+    most: int
+    name: str = "program"
+    heard: list[Event] = field(default_factory=list)
+    settled: list[tuple[Publication, Refused | None]] = field(default_factory=list)
+    started_at: dict[str, int] | None = None
+    published: int = 0
+
+    def __post_init__(self) -> None:
+        self.start()
+
+    def start(self) -> None:
+        self.session = Session(SMALL)
+        self.reading = Reading(EVEN, durable=self.durable, since=self.since, most=self.most)
+        self.session.subscribe(self.reading)
+        self.line = Line(self.session, self.broker, self.name)
+        self.acknowledged = len(self.heard)
+
+    def kill(self) -> None:
+        """All that it did not acknowledge is to be told again."""
+        self.line.lose()
+        del self.heard[self.safe :]
+        self.start()
+
+    @property
+    def safe(self) -> int:
+        """How many events the broker knows to be acknowledged."""
+        assert self.durable is not None
+        known = self.broker.durable.get(self.durable, {})
+        return sum(1 for e in self.heard if e.tick <= known.get(e.stream, 0))
+
+    def publish(self) -> None:
+        if not self.session.outbox.is_full:
+            self.published += 1
+            self.session.outbox.add(said(self.published))
+
+    def do(self, action: str) -> None:
+        line, session = self.line, self.session
+        match action:
+            case "publish":
+                self.publish()
+            case "elsewhere":
+                self.broker.streams[FAR].append(said(len(self.broker.streams[FAR])))
+            case "connect":
+                line.connect()
+            case "lose":
+                line.lose()
+            case "send":
+                line.send()
+            case "handle":
+                line.handle()
+            case "tell own":
+                line.say(self.broker.step(OWN))
+            case "tell far":
+                line.say(self.broker.step(FAR))
+            case "progress":
+                line.say(self.broker.progress())
+            case "beat":
+                line.say(self.broker.beat())
+            case "receive":
+                line.receive()
+            case "read":
+                if self.reading.inbox:
+                    self.heard.append(self.reading.inbox.popleft())
+                    session.taken(self.reading)
+            case "acknowledge":
+                if len(self.heard) > self.acknowledged:
+                    self.heard[-1].ack()
+            case "say it":
+                session.say_acknowledgements()
+            case "talk":
+                for each in ("send", *["handle"] * 4, "tell own", "tell far", *["receive"] * 6):
+                    self.do(each)
+            case "break":
+                line.lose()
+                line.connect()
+            case "kill":
+                if self.durable is not None and self.started_at is not None:
+                    self.kill()
+        self.settled += session.settled
+        session.settled.clear()
+        if self.durable is not None:
+            known = self.broker.durable.get(self.durable, {})
+            for event in self.reading.inbox:
+                assert event.tick > known.get(event.stream, 0), "acknowledged what was not read"
+        if self.started_at is None and self.reading.is_started:
+            self.started_at = self.broker.now()
+
+    def finish(self) -> None:
+        """No more trouble: whatever is to happen, happens."""
+        for _ in range(1_000):
+            told = ("tell own", "tell far", "progress")
+            for action in ("connect", "send", *["handle"] * 40, *told, *["receive"] * 40):
+                self.do(action)
+            for action in (*["read"] * 4, "acknowledge", "say it"):
+                self.do(action)
+            is_told = self.broker.now() == self.reading.position and not self.reading.inbox
+            if is_told and not self.session.outbox and self.line.is_quiet:
+                break
+        else:
+            raise AssertionError("it never comes to rest")
+        for action in ("send", *["handle"] * 40):
+            self.do(action)
+
+
+ACTIONS = st.lists(
+    st.sampled_from(
+        [
+            *["publish", "send", "handle", "tell own", "receive", "read", "talk"] * 2,
+            *["elsewhere", "tell far", "progress", "acknowledge", "say it", "publish", "read"],
+            *["progress", "beat", "beat"],
+            *["connect", "lose", "break", "kill"],
+        ]
+    ),
+    min_size=20,
+    max_size=120,
+)
+
+
+@given(ACTIONS)
+def test_each_publication_is_kept_once_and_in_order(actions: list[str]) -> None:
+    broker = Broker(refuses=FORBIDDEN)
+    program = Program(broker, durable=None, since=None, most=100)
+    for action in actions:
+        if action != "kill":
+            program.do(action)
+    program.finish()
+    wanted = [said(n) for n in range(1, program.published + 1)]
+    assert broker.streams[OWN] == [n for n in wanted if not FORBIDDEN.matches(n)]
+    settled = [publication.notification for publication, _ in program.settled]
+    assert sorted(n["n"] for n in settled) == [n["n"] for n in wanted]
+    assert len(program.session.outbox) == 0
+
+
+@given(ACTIONS, st.sampled_from([None, "begin"]), st.sampled_from([2, 100]))
+def test_a_durable_subscription_hears_each_event_once_though_its_program_is_killed(
+    actions: list[str], since: Since, most: int
+) -> None:
+    program = Program(Broker(), durable="desk", since=since, most=most)
+    check_hearing(program, actions)
+    assert program.reading.missed == 0
+    assert program.safe == len(program.heard)
+    # Silence is acknowledged too, so nothing has to be looked at again.
+    assert program.broker.durable["desk"] == program.broker.now()
+
+
+@given(ACTIONS)
+def test_a_subscription_that_is_not_durable_hears_each_event_once_over_all_connections(
+    actions: list[str],
+) -> None:
+    program = Program(Broker(), durable=None, since=None, most=1_000)
+    check_hearing(program, actions)
+    assert program.reading.missed == 0
+
+
+@given(ACTIONS, st.sampled_from([None, "begin"]))
+def test_what_a_slow_live_subscription_does_not_hear_is_counted(
+    actions: list[str], since: Since
+) -> None:
+    program = Program(Broker(), durable=None, since=since, most=2)
+    for action in actions:
+        program.do(action)
+    program.finish()
+    wanted = 0
+    for stream, notifications in program.broker.streams.items():
+        first = 0 if since == "begin" else (program.started_at or {})[stream]
+        ticks = [e.tick for e in program.heard if e.stream == stream]
+        assert ticks == sorted(set(ticks))
+        wanted += sum(map(EVEN.matches, notifications[first:]))
+    assert len(program.heard) + program.reading.missed >= wanted
+
+
+def check_hearing(program: Program, actions: list[str]) -> None:
+    for action in actions:
+        program.do(action)
+    program.finish()
+    assert program.started_at is not None
+    for stream, notifications in program.broker.streams.items():
+        ticks = [e.tick for e in program.heard if e.stream == stream]
+        must = 0 if program.since == "begin" else program.started_at[stream]
+        first = min([must, *(t - 1 for t in ticks)])
+        assert ticks == [
+            tick
+            for tick, notification in enumerate(notifications, 1)
+            if tick > first and EVEN.matches(notification)
+        ]
+
+
+# -- single steps ------------------------------------------------------------------------------
+
+
+def delivery(id: str, tick: int, stream: str = OWN) -> Delivery:
+    return Delivery(NodeEvent(stream, tick, said(2 * tick)), (id,))
+
+
+def started(
+    durable: str | None = None, most: int = 10, since: Since = None
+) -> tuple[Session, Reading]:
+    session = Session(SMALL)
+    reading = Reading(EVEN, durable=durable, most=most, since=since)
+    session.subscribe(reading)
+    session.connected("paris")
+    session.outgoing()
+    session.receive([Accepted("attach"), Accepted(reading.id)])
+    return session, reading
+
+
+def test_a_new_connection_is_asked_for_everything_at_once() -> None:
+    session = Session()
+    session.advertise(EVEN)
+    session.watch(EVEN)
+    session.subscribe(Reading(EVEN, durable="desk", since="begin"))
+    session.outbox.add(said(1))
+    assert session.outgoing() == []
+    session.connected("paris")
+    (frame,) = session.outgoing()
+    assert [type(m).__name__ for m in frame] == ["Attach", "Advertise", "Watch", "Subscribe"]
+    assert frame[0] == Attach()
+    session.receive([Accepted("attach", 41)])
+    assert session.outgoing() == [[Publish(42, (said(1),))]]
+
+
+def test_the_cursor_of_an_event_is_the_position_it_was_told_at() -> None:
+    session, reading = started()
+    id = reading.id
+    session.receive([Progress(id, {"rome": 7}, is_live=True), delivery(id, 1), delivery(id, 3)])
+    session.receive([delivery(id, 2, FAR), delivery(id, 4), Progress(id, {"rome": 9}, True)])
+    session.receive([delivery(id, 6)])
+    assert [e.cursor for e in reading.inbox] == [
+        "own:1,rome:7",
+        "own:3,rome:7",
+        "far:2,own:3,rome:7",
+        "far:2,own:4,rome:7",
+        "far:2,own:6,rome:9",
+    ]
+
+
+def test_a_subscription_goes_on_at_its_position_under_a_new_id() -> None:
+    session, reading = started(since="begin")
+    before = reading.id
+    session.receive([delivery(before, 1), delivery(before, 2, FAR)])
+    session.lost()
+    assert not reading.is_live
+    session.connected("paris")
+    (frame,) = session.outgoing()
+    assert frame[1] == Subscribe(reading.id, EVEN, None, {OWN: 1, FAR: 2}, 0.0)
+    assert reading.id != before
+    session.receive([delivery(before, 2)])
+    assert len(reading.inbox) == 2
+
+
+def test_where_it_was_told_nothing_it_begins_again_as_it_began() -> None:
+    session, reading = started(since=12.5)
+    session.lost()
+    session.connected("paris")
+    assert session.outgoing()[0][1] == Subscribe(reading.id, EVEN, None, 12.5)
+
+
+def test_who_begins_now_does_not_hear_of_the_past_of_a_stream_that_was_out_of_reach() -> None:
+    session = Session()
+    reading = Reading(EVEN, now=1_000.0)
+    session.subscribe(reading)
+    session.connected("paris")
+    session.receive([Accepted(reading.id), Progress(reading.id, {OWN: 3}, is_live=True)])
+    session.lost()
+    session.connected("paris")
+    assert session.outgoing()[0][1] == Subscribe(reading.id, EVEN, None, {OWN: 3}, 1_000.0)
+
+
+def test_progress_without_an_id_is_for_all_that_are_live() -> None:
+    session, reading = started()
+    late = Reading(EVEN, since="begin")
+    session.subscribe(late)
+    session.receive([Progress(reading.id, {OWN: 1}, is_live=True), Accepted(late.id)])
+    session.receive([Progress("", {OWN: 8}, is_live=True)])
+    assert (reading.position, late.position) == ({OWN: 8}, {})
+
+
+def test_acknowledgements_are_merged_and_silence_behind_them_is_acknowledged() -> None:
+    session, reading = started(durable="desk")
+    id = reading.id
+    session.receive([delivery(id, tick) for tick in (1, 2, 5)])
+    events = list(reading.inbox)
+    events[1].ack()
+    events[0].ack()
+    session.say_acknowledgements()
+    session.receive([Progress(id, {OWN: 9}, is_live=True)])
+    session.say_acknowledgements()
+    assert session.outgoing() == [[Acknowledge(id, {OWN: 2})]]
+    events[2].ack()
+    session.say_acknowledgements()
+    session.receive([Progress(id, {OWN: 12}, is_live=True)])
+    session.say_acknowledgements()
+    session.say_acknowledgements()
+    assert session.outgoing() == [[Acknowledge(id, {OWN: 9}), Acknowledge(id, {OWN: 12})]]
+
+
+def test_an_acknowledgement_that_may_be_lost_is_said_again() -> None:
+    session, reading = started(durable="desk")
+    session.receive([delivery(reading.id, 1), delivery(reading.id, 2)])
+    reading.inbox[0].ack()
+    session.say_acknowledgements()
+    session.outgoing()
+    session.lost()
+    session.connected("paris")
+    session.say_acknowledgements()
+    assert session.outgoing()[0][-1] == Acknowledge(reading.id, {OWN: 1})
+
+
+def test_a_full_durable_subscription_is_given_up_until_half_of_it_is_read() -> None:
+    session, reading = started(durable="desk", most=4)
+    id = reading.id
+    session.receive([delivery(id, tick) for tick in range(1, 9)])
+    assert [e.tick for e in reading.inbox] == [1, 2, 3, 4]
+    assert session.outgoing() == [[Unsubscribe(id)]]
+    reading.inbox.popleft()
+    session.taken(reading)
+    assert session.outgoing() == []
+    reading.inbox.popleft()
+    session.taken(reading)
+    assert session.outgoing() == [[Subscribe(reading.id, EVEN, "desk", {OWN: 4})]]
+
+
+def test_a_full_live_subscription_misses_events_and_counts_them() -> None:
+    session, reading = started(most=2)
+    id = reading.id
+    session.receive([Progress(id, {OWN: 0}, is_live=True)])
+    session.receive([delivery(id, tick) for tick in range(1, 6)])
+    assert [e.tick for e in reading.inbox] == [1, 2]
+    assert reading.missed == 3
+    session.receive([Missed(id, 4)])
+    assert reading.missed == 7
+    assert reading.position == {OWN: 5}
+    assert session.outgoing() == []
+
+
+def test_a_subscription_can_be_refused_and_ended() -> None:
+    session, reading = started()
+    session.receive([delivery(reading.id, 1)])
+    session.receive([Refused(reading.id, "too old", {OWN: 7})])
+    assert reading.ending is not None
+    assert len(reading.inbox) == 1
+    session.lost()
+    session.connected("paris")
+    assert session.outgoing() == [[Attach()]]
+
+
+def test_while_frames_wait_for_an_answer_publications_gather() -> None:
+    session = Session(SMALL)
+    session.connected("paris")
+    session.receive([Accepted("attach")])
+    session.outgoing()
+    sizes = []
+    for n in range(1, 9):
+        session.outbox.add(said(n))
+        sizes.append([len(m.notifications) for f in session.outgoing() for m in f])
+    assert sizes == [[1], [1], [], [], [], [], [], []]
+    session.receive([Accepted("publish", 1)])
+    assert session.outgoing() == [[Publish(3, (said(3), said(4), said(5)))]]
+
+
+def test_numbers_of_an_earlier_process_are_not_used_again() -> None:
+    session = Session(SMALL)
+    session.connected("paris")
+    session.receive([Accepted("attach", 10)])
+    session.outbox.add(said(1))
+    session.outgoing()
+    session.lost()
+    session.connected("rome")  # which an earlier process of this name has told more
+    session.receive([Accepted("attach", 300)])
+    assert session.settled == []
+    assert session.outgoing()[-1] == [Publish(301, (said(1),))]
+
+
+def test_what_was_refused_leaves_a_gap_when_the_rest_is_sent_again() -> None:
+    session = Session(SMALL)
+    session.connected("paris")
+    session.receive([Accepted("attach")])
+    for n in (1, 2, 3):
+        session.outbox.add(said(n))
+    session.outgoing()
+    session.receive([Refused("2", "no")])
+    assert [(p.number, r) for p, r in session.settled] == [(2, Refused("2", "no"))]
+    session.lost()
+    session.connected("paris")
+    session.receive([Accepted("attach", 0)])
+    assert session.outgoing()[-1] == [Publish(1, (said(1),)), Publish(3, (said(3),))]
+
+
+def test_a_watch_is_asked_for_again_and_told_of_changes() -> None:
+    session = Session()
+    session.connected("paris")
+    watch = session.watch(EVEN)
+    session.receive([Interest(watch.id, True)])
+    assert watch.is_wanted is True
+    assert session.changed == {watch}
+    session.lost()
+    session.connected("paris")
+    assert session.outgoing() == [[Attach(), Watch(watch.id, EVEN)]]
+    session.unwatch(watch)
+    assert session.outgoing() == [[Unsubscribe(watch.id)]]
+
+
+def test_signs_of_life_are_given_and_asked_for() -> None:
+    session = Session()
+    session.connected("paris")
+    session.outgoing()
+    number = session.ping()
+    session.receive([Ping(5), Pong(number)])
+    assert session.outgoing() == [[Ping(number), Pong(5)]]
+    assert session.pongs == number
