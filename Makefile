@@ -11,8 +11,8 @@ BIN := $(VENV)/bin
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: $(VENV)/installed ## take the tour
-	@$(BIN)/python -m tidings.cli tour
+run: $(VENV)/installed ## watch a network of brokers at work (FOR=30: for so many seconds)
+	@$(BIN)/python -m tidings.cli demo $(if $(FOR),--for $(FOR))
 
 # loadgroup: what needs Spark stays in one process, which starts it once.
 test: $(VENV)/installed ## run all tests

@@ -1,0 +1,150 @@
+"""`tidings publish`: events from the command line or from stdin, to a broker's disk."""
+
+from __future__ import annotations
+
+import sys
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from typing import IO, Final
+
+from tidings.cli.complaints import complain, remark, shortened
+from tidings.cli.match import arrivals
+from tidings.cli.progress import progress
+from tidings.client import ClientClosed, PlainClient, connect_sync
+from tidings.events import Filter, Notification, TidingsError
+
+PUBLISHED: Final = 0
+SOME_REFUSED: Final = 1
+_INTERRUPTED: Final = 128 + 2
+_COMPLAINTS: Final = 10
+_LONGEST_COMPLAINT: Final = 300
+
+
+def publish(
+    event: str | None,
+    *,
+    url: str,
+    token: str | None,
+    name: str | None,
+    authority: str | None,
+    advertise: str | None,
+    rate: float | None,
+    strict: bool,
+    resume: bool,
+) -> int:
+    """Publish one event, or all that stdin has; returns the exit code."""
+    if resume and (name is None or event is not None):
+        raise TidingsError(
+            "--resume goes on with stdin behind what was published under a name: give the --name"
+        )
+    offered = None if advertise is None else Filter.parse(advertise)
+    single = None if event is None else Notification.from_json(event)
+    with connect_sync(url, token=token, name=name, tls=authority, on_status=_said) as client:
+        if offered is not None:
+            client.advertise(offered)
+        if single is not None:
+            client.publish(single)
+            return PUBLISHED
+        return _publish_stdin(client, rate, strict=strict, skip=client.kept if resume else 0)
+
+
+def _said(is_connected: bool, what: str) -> None:
+    if not is_connected:
+        remark(f"{what}; trying again")
+
+
+def _publish_stdin(client: PlainClient, rate: float | None, *, strict: bool, skip: int) -> int:
+    if sys.stdin is None:
+        raise TidingsError("standard input is closed: there is nothing to publish")
+    if sys.stdin.isatty():
+        remark("reading events from the terminal, one JSON object on each line; Ctrl-D ends")
+    with progress() as shown:
+        lines = Lines(strict=strict, count=shown.counter("events", None), skip=skip)
+        began = time.monotonic()
+        events = lines.read(sys.stdin.buffer)
+        try:
+            kept = client.publish_many(
+                events if rate is None else paced(events, rate), on_refused=lines.refused
+            )
+            code = SOME_REFUSED if lines.bad else PUBLISHED
+        except KeyboardInterrupt:
+            client.flush()
+            kept, code = lines.sent - lines.turned_down, _INTERRUPTED
+        seconds = time.monotonic() - began
+    lines.report()
+    events_ = "event" if kept == 1 else "events"
+    pace = f" in {seconds:.1f} s, {kept / seconds:,.0f} a second" if seconds > 1 else ""
+    before = f", after {lines.skipped:,} that were published before" if lines.skipped else ""
+    remark(f"{kept:,} {events_} published{pace}{before}")
+    return code
+
+
+def paced(events: Iterator[Notification], rate: float) -> Iterator[Notification]:
+    """The events, so many a second at most; none is made up for when they come late."""
+    due = time.monotonic()
+    for event in events:
+        now = time.monotonic()
+        if due > now:
+            time.sleep(due - now)
+        yield event
+        due = max(due, now - 1.0) + 1 / rate
+
+
+class Lines:
+    """Reads events from lines, and complains of those that are none or are refused."""
+
+    def __init__(self, *, strict: bool, count: Callable[[int], None], skip: int = 0) -> None:
+        self.skipped = 0
+        self._skip = skip
+        self.sent = self.bad = self.turned_down = 0
+        self._strict = strict
+        self._count = count
+        # Where an event's number and its line's drift apart: at lines that are no events.
+        self._firsts: list[int] = []
+        self._numbers: list[int] = []
+
+    def read(self, stream: IO[bytes]) -> Iterator[Notification]:
+        """The events, each as soon as its line is there."""
+        number = 0
+        for batch in arrivals(stream):
+            for line in batch:
+                number += 1
+                if not line or line.isspace():
+                    continue
+                try:
+                    event = Notification.from_json(line)
+                except TidingsError as problem:
+                    self._complain(number, str(problem))
+                    if self._strict:
+                        return
+                    continue
+                if self.skipped < self._skip:
+                    self.skipped += 1
+                    continue
+                if not self._numbers or number - self._numbers[-1] != self.sent - self._firsts[-1]:
+                    self._firsts.append(self.sent)
+                    self._numbers.append(number)
+                self.sent += 1
+                yield event
+                if self._strict and self.bad:
+                    return
+            self._count(sum(map(len, batch)) + len(batch))
+
+    def refused(self, index: int, problem: TidingsError) -> None:
+        """The broker does not take an event."""
+        if isinstance(problem, ClientClosed):
+            return
+        place = bisect_right(self._firsts, index) - 1
+        self.turned_down += 1
+        self._complain(self._numbers[place] + index - self._firsts[place], str(problem))
+
+    def _complain(self, number: int, what: str) -> None:
+        self.bad += 1
+        if self.bad <= _COMPLAINTS:
+            complain(f"line {number}: {shortened(what, _LONGEST_COMPLAINT)}")
+
+    def report(self) -> None:
+        """How many more there were to complain of."""
+        if self.bad > _COMPLAINTS:
+            complain(f"{self.bad - _COMPLAINTS:,} more lines were not published")

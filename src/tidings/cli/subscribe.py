@@ -1,0 +1,160 @@
+"""`tidings subscribe`: what a broker has to tell of a filter, as lines of JSON."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from types import FrameType
+from typing import IO, Final, Literal
+
+from tidings.cli.complaints import remark
+from tidings.client import CursorTooOld, Event, PlainSubscription, connect_sync
+from tidings.client.positions import beginning, read_time
+from tidings.events import Filter, TidingsError
+from tidings.events.encoding import encode_json
+from tidings.events.values import time_text
+
+_MOST_UNWRITTEN: Final = 1_000
+_GRACE: Final = 1.0
+"""An event that was published just before a time may take so many seconds to come."""
+
+
+def subscribe(
+    text: str,
+    *,
+    url: str,
+    token: str | None,
+    authority: str | None,
+    durable: str | None,
+    since: str | None,
+    until: str | None,
+    count: int | None,
+    with_meta: bool,
+) -> int:
+    """Print events until there are enough, or somebody interrupts; returns the exit code."""
+    wanted = Filter.parse(text)
+    beginning(since)
+    end = None if until is None else _end(until)
+    if durable is not None and isinstance(end, datetime):
+        raise TidingsError(
+            "a durable subscription acknowledges all that it is told, so it cannot leave out what "
+            "came after a time; it can end when it has caught up: --until now"
+        )
+    if wanted == Filter.none():
+        why = "; ".join(wanted.reasons)
+        remark(f"this filter can never match{': ' if why else ''}{why}")
+    signal.signal(signal.SIGTERM, _interrupt)
+    printer = Printer(sys.stdout.buffer, with_meta=with_meta)
+    try:
+        with (
+            connect_sync(url, token=token, tls=authority, on_status=_said) as client,
+            client.subscribe(wanted, durable=durable, since=since) as events,
+        ):
+            if sys.stderr.isatty():
+                remark(f"listening at {client.broker}; Ctrl-C ends")
+            try:
+                printer.print_all(_until(events, end), events, count)
+            except KeyboardInterrupt:
+                printer.let_go()
+            missed = events.missed
+    except KeyboardInterrupt:
+        missed = 0
+    except CursorTooOld as problem:
+        raise TidingsError(
+            f"{problem}\nTo go on with what is still kept: --since {problem.cursor}"
+        ) from None
+    said = f"{printer.count:,} {'event' if printer.count == 1 else 'events'}"
+    remark(said + (f", {missed:,} missed since the reader was too slow" if missed else ""))
+    return 0
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _said(is_connected: bool, what: str) -> None:
+    if not is_connected:
+        remark(f"{what}; trying again")
+
+
+def _end(until: str) -> datetime | Literal["now"]:
+    if until.strip() == "now":
+        return "now"
+    when = read_time(until, now=datetime.now(UTC))
+    if when is None:
+        raise TidingsError(
+            f"{until!r} is no time to end at: give now, a time (2026-11-15T12:00Z) "
+            "or how long ago (-10m)"
+        )
+    return when
+
+
+def _until(events: PlainSubscription, end: datetime | Literal["now"] | None) -> Iterator[Event]:
+    """The events up to a time, as far as they are known when it has come."""
+    if end is None:
+        yield from events
+        return
+    if end == "now":
+        yield from events.until_live()
+        return
+    for event in events.until_live():
+        if event.time <= end:
+            yield event
+    while (left := (end - datetime.now(UTC)).total_seconds() + _GRACE) > _GRACE or events.waiting:
+        try:
+            event = events.get(timeout=max(left, 0))
+        except TimeoutError:
+            return
+        if event.time <= end:
+            yield event
+
+
+class Printer:
+    """Writes events, and acknowledges what is written."""
+
+    def __init__(self, out: IO[bytes], *, with_meta: bool) -> None:
+        self.count = 0
+        self._out = out
+        self._with_meta = with_meta
+        self._unwritten: list[str] = []
+        self._last: Event | None = None
+
+    def print_all(
+        self, chosen: Iterator[Event], events: PlainSubscription, most: int | None
+    ) -> None:
+        """Print events as they come: what is there is out before more is waited for."""
+        for event in chosen:
+            self._unwritten.append(
+                _line(event) if self._with_meta else event.notification.to_json()
+            )
+            self._last = event
+            is_last = self.count + len(self._unwritten) == most
+            if is_last or not events.waiting or len(self._unwritten) >= _MOST_UNWRITTEN:
+                self.let_go()
+            if is_last:
+                return
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Write what was not written yet, and only then acknowledge it."""
+        if self._last is None:
+            return
+        text = "\n".join(self._unwritten) + "\n"
+        last, self._last = self._last, None
+        self.count += len(self._unwritten)
+        self._unwritten.clear()
+        try:
+            self._out.write(text.encode())
+            self._out.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as problem:
+            raise TidingsError(f"cannot write: {problem.strerror}") from None
+        last.ack()
+
+
+def _line(event: Event) -> str:
+    meta = {"id": event.id, "time": time_text(event.time), "cursor": event.cursor}
+    return f'{encode_json(meta)[:-1]},"event":{event.notification.to_json()}}}'

@@ -1,0 +1,103 @@
+"""`tidings up`: run a broker until somebody stops it. `tidings token`: let somebody in."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import signal
+from pathlib import Path
+from typing import Any, Final
+
+import typer
+
+from tidings.broker import logs
+from tidings.broker.configuration import Configuration, check_token
+from tidings.broker.server import Broker
+from tidings.broker.tokens import hashed, new_token
+from tidings.cli.complaints import remark
+
+_log = logging.getLogger("tidings.broker")
+
+_USUAL: Final = Path("tidings.toml")
+_YOUNG: Final = 50_000
+
+
+def run_broker(
+    config: Path | None, *, listen: str | None, store: Path | None, name: str | None
+) -> None:
+    """Run a broker; returns when it was stopped by SIGINT or SIGTERM."""
+    if config is None and _USUAL.exists():
+        config = _USUAL
+    options = {"listen": listen, "store": None if store is None else str(store), "name": name}
+    given = {option: value for option, value in options.items() if value is not None}
+    configuration = (
+        Configuration.parse("", **given) if config is None else Configuration.load(config, **given)
+    )
+    logs.set_up(configuration.name)
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(_run(configuration))
+
+
+def _loop_factory() -> Any:
+    try:
+        import uvloop
+    except ImportError:  # there is none for every platform
+        return None
+    return uvloop.new_event_loop
+
+
+async def _run(configuration: Configuration) -> None:
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stopped.set)
+    loop.set_exception_handler(_unexpected)
+    broker = Broker(configuration)
+    await broker.start()
+    # Events live for moments and tables for hours: look at the long-lived ones rarely.
+    gc.freeze()
+    gc.set_threshold(_YOUNG, 20, 50)
+    typer.echo(ready(broker))
+    await stopped.wait()
+    remark(f"{broker.name} is shutting down; what was taken in is being kept and sent")
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.remove_signal_handler(number)  # a second one ends it at once
+    await broker.stop()
+
+
+def _unexpected(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """A mistake of ours: it costs a connection at most, and must be seen."""
+    problem = context.get("exception")
+    if isinstance(problem, OSError):  # of a client that vanished, or failed to agree on TLS
+        _log.info("%s: %s", context.get("message"), problem)
+    else:
+        _log.error("%s", context.get("message"), exc_info=problem)
+
+
+def ready(broker: Broker) -> str:
+    """The line that says that a broker is up."""
+    host, scheme = broker.host, "tidings" if broker.configuration.tls is None else "tidings+tls"
+    kept = host.last - host.first + 1
+    events = "1 event kept" if kept == 1 else f"{kept} events kept"
+    line = f"{broker.name} listens on {scheme}://{broker.address}, "
+    line += f"store {broker.configuration.store}, {events}"
+    if broker.metrics_address is not None:
+        line += f", metrics on http://{broker.metrics_address}/metrics"
+    return line
+
+
+def print_token(name: str) -> None:
+    """Print a new token, and what a broker needs to know of it."""
+    token = new_token()
+    check_token(name, hashed(token))
+    typer.echo(f"The token of {name}; whoever has it is {name}. It is not kept anywhere:")
+    typer.echo(f"\n  {token}\n")
+    typer.echo("For tidings.toml of each broker that is to let it in:")
+    typer.echo(f'\n  [tokens]\n  {quoted(name)} = "{hashed(token)}"\n')
+
+
+def quoted(name: str) -> str:
+    """As a key of TOML."""
+    plain = name.isascii() and name.replace("-", "").replace("_", "").isalnum()
+    return name if plain else '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
