@@ -10,6 +10,7 @@ import pytest
 from tests.simulation.test_guarantees import stale, unadvertised
 from tests.simulation.trials import trial
 from tidings.node import Append, Node, Store, Sync
+from tidings.node.archive import Archive
 from tidings.node.deliveries import Deliveries
 from tidings.simulation.properties import Violation
 from tidings.simulation.trials import play
@@ -85,12 +86,12 @@ def test_numbers_of_publications_that_are_not_remembered(patch: Patch) -> None:
 
 
 def test_a_position_that_passes_over_what_was_not_sent_in_one_part(patch: Patch) -> None:
-    send_back = Deliveries._send_back
+    send_back = Archive._send_back
 
     def whole(self: Deliveries, fetch: Any, since: int, upto: int, events: Any, **how: Any) -> None:
         send_back(self, fetch, since, self.log.last, events, **how)
 
-    patch(Deliveries, "_send_back", whole)
+    patch(Archive, "_send_back", whole)
     assert is_caught("line", "covering", "subscriptions", "none")
 
 
@@ -113,7 +114,7 @@ def test_advertisements_after_which_nothing_is_fetched(patch: Patch) -> None:
 
 
 def test_events_no_longer_advertised_that_are_not_fetched(patch: Patch) -> None:
-    chooser = Deliveries._chooser
+    chooser = Archive._chooser
 
     def by_tables_alone(self: Deliveries, fetch: Any) -> Any:
         ads, self._node.advertisements = self._node.advertisements, None
@@ -122,7 +123,7 @@ def test_events_no_longer_advertised_that_are_not_fetched(patch: Patch) -> None:
         finally:
             self._node.advertisements = ads
 
-    patch(Deliveries, "_chooser", by_tables_alone)
+    patch(Archive, "_chooser", by_tables_alone)
     assert is_caught("star", "covering", "advertisements", "crashes")
 
 

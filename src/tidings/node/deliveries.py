@@ -13,9 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+import msgspec
+
 from tidings.delivery import Flow, Log, Reader, Ways
 from tidings.events import Filter, Notification
-from tidings.node.host import Append, Deliver, Read, Records, Reply, Span, Store, Sync
+from tidings.node.archive import Archive, size
+from tidings.node.host import Append, Deliver, Reply, Span, Store, Sync
 from tidings.node.messages import BEGIN, NOW, Event, Fetch, Fetched, Silence, Streams
 from tidings.node.ports import Neighbour, Session
 from tidings.node.requests import (
@@ -34,10 +37,6 @@ from tidings.node.requests import (
 if TYPE_CHECKING:
     from tidings.node.node import Node
 
-_READ: Final = 4_096
-"""So many events are read from the log at a time,"""
-_PART: Final = 1 << 17
-"""and about so many bytes of them are sent at a time: a slow link has other things to carry."""
 _REMEMBERED: Final = 7 * 24 * 3600.0
 """A publisher that has been away for longer than this can't count on its numbers any more."""
 
@@ -50,7 +49,7 @@ class Deliveries:
 
     def __init__(self, node: Node, span: Span) -> None:
         self._node = node
-        self.log: Log[Event] = Log(first=span.first, last=span.last, time=span.time)
+        self.archive = Archive(node, span, self._fetched)
         self.ways = Ways(node.name)
         own = Flow(node.name)
         own.is_live, own.upto = True, span.last
@@ -68,9 +67,12 @@ class Deliveries:
         """Answers to what an earlier node of this name asked may still be on their way."""
         self._asked: dict[int, tuple[Reader | None, int]] = {}
         """For whom something is being fetched, and how much its neighbour had been told before."""
-        self._reads: dict[int, Fetch] = {}
         self._silent_since = span.last
-        self.read_limit, self.part_limit = _READ, _PART
+
+    @property
+    def log(self) -> Log[Event]:
+        """The node's own stream."""
+        return self.archive.log
 
     def restore(self, stored: dict[str, Any]) -> None:
         """Take up what an earlier node had stored."""
@@ -475,109 +477,22 @@ class Deliveries:
         if via is None:
             if reader is not None:
                 reader.fetches[stream] = number
-            self._answer(fetch)
+            self.archive.answer(fetch)
         else:
             self._node.send(via, fetch)
         return number
 
     def fetch(self, neighbour: Neighbour, message: Fetch) -> None:
         """Pass a fetch on, or answer it if the stream is this node's own."""
+        if message.path[-1:] != (neighbour.name,):
+            return  # nobody could be answered
         if message.stream == self._node.name:
-            self._answer(message)
+            self.archive.answer(message)
             return
         via = self._node.neighbours.get(self.ways.via(message.stream) or "")
         if via is not None and via is not neighbour:
             path = (*message.path, self._node.name)
-            self._node.send(
-                via,
-                Fetch(
-                    message.stream,
-                    message.since,
-                    message.after,
-                    message.filter,
-                    message.number,
-                    path,
-                ),
-            )
-
-    def _answer(self, fetch: Fetch) -> None:
-        """Answer from the end of the log that is in memory, or have the log read."""
-        log = self.log
-        since = fetch.since
-        if fetch.after > log.time:
-            since = log.last
-        elif fetch.after > 0.0:
-            tick = log.tick_before(fetch.after)
-            since = BEGIN if tick is None else tick
-        if since == NOW:
-            since = log.last
-        elif since == BEGIN and fetch.after <= 0.0:
-            since = log.first - 1
-        if since != BEGIN and not log.first - 1 <= since <= log.last:
-            edge = log.first - 1 if since < log.first else log.last
-            self._send_back(fetch, edge, edge, (), lost=True)
-            return
-        recent = None if since == BEGIN else log.recent(since)
-        if recent is not None:
-            self._send_part(fetch, since, log.last, recent)
-            return
-        self._number += 1
-        self._reads[self._number] = fetch
-        self._node.emit(Read(self._number, max(since, 0), fetch.after, self.read_limit))
-
-    def records(self, input: Records) -> None:
-        """What was to be read from the log has been."""
-        fetch = self._reads.pop(input.number, None)
-        if fetch is None:
-            return
-        if fetch.after <= 0.0 and 0 <= fetch.since < input.since:  # trimmed meanwhile
-            self._send_back(fetch, input.since, input.since, (), lost=True)
-        else:
-            self._send_part(fetch, input.since, input.upto, input.events)
-
-    def _send_part(self, fetch: Fetch, since: int, upto: int, events: Iterable[Event]) -> None:
-        wanted = self._chooser(fetch)
-        chosen: list[Event] = []
-        bytes_ = 0
-        for event in events:
-            if wanted(event):
-                chosen.append(event)
-                bytes_ += size(event.notification)
-                if bytes_ > self.part_limit:
-                    upto = event.tick
-                    break
-        self._send_back(fetch, since, upto, tuple(chosen))
-
-    def _chooser(self, fetch: Fetch) -> Callable[[Event], bool]:
-        filter_ = fetch.filter
-        if filter_ is not None:
-            return lambda event: filter_.matches(event.notification)
-        tables, advertisements = self._node.subscriptions, self._node.advertisements
-        neighbour = self._node.neighbours[fetch.path[-1]]
-        # What is no longer advertised is not asked for by any table, but may have been wanted.
-        ads = None
-        if advertisements is not None and advertisements.has(neighbour):
-            ads = advertisements.told(neighbour)
-
-        def wants(event: Event) -> bool:
-            notification = event.notification
-            return (
-                event.flood
-                or neighbour in tables.holders(tables.filters(notification))
-                or (ads is not None and not any(ad.matches(notification) for ad in ads))
-            )
-
-        return wants
-
-    def _send_back(
-        self, fetch: Fetch, since: int, upto: int, events: tuple[Event, ...], *, lost: bool = False
-    ) -> None:
-        is_live = upto == self.log.last and not lost
-        answer = Fetched(fetch.stream, fetch.number, fetch.path, since, upto, events, is_live, lost)
-        if fetch.path:
-            self._node.send(self._node.neighbours[fetch.path[-1]], answer)
-        else:
-            self._fetched(answer)
+            self._node.send(via, msgspec.structs.replace(message, path=path))
 
     def fetched(self, message: Fetched) -> None:
         """Pass an answer back on the way that the fetch came by, or take it."""
@@ -587,19 +502,7 @@ class Deliveries:
             return
         neighbour = self._node.neighbours.get(path[-1])
         if neighbour is not None:
-            self._node.send(
-                neighbour,
-                Fetched(
-                    message.stream,
-                    message.number,
-                    path,
-                    message.since,
-                    message.upto,
-                    message.events,
-                    message.is_live,
-                    message.lost,
-                ),
-            )
+            self._node.send(neighbour, msgspec.structs.replace(message, path=path))
 
     def _fetched(self, message: Fetched) -> None:
         asked = self._asked.pop(message.number, None)
@@ -705,15 +608,6 @@ class Deliveries:
 
     def _reply(self, session: str, answer: Answer) -> None:
         self._node.emit(Reply(session, answer))
-
-
-def size(notification: Notification) -> int:
-    """About how many bytes it takes; exact enough to keep messages small."""
-    if notification.packed is not None:
-        return len(notification.packed)
-    return 16 * len(notification.attributes) + sum(
-        len(v) for v in notification.attributes.values() if isinstance(v, str | bytes)
-    )
 
 
 def _too_old(message: Fetched, position: int | None) -> str:

@@ -769,7 +769,7 @@ class Node:
 
     def _records(self, input: Records) -> None:
         if self.deliveries is not None:
-            self.deliveries.records(input)
+            self.deliveries.archive.records(input)
 
     def _trimmed(self, input: Trimmed) -> None:
         if self.deliveries is not None:

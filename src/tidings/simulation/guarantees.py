@@ -136,7 +136,7 @@ class Guarantees:
             if deliveries.ways.streams != set(self.streams):
                 self.fail(f"{name} knows the ways of {set(deliveries.ways.streams)} only")
             flows = deliveries.flows.values()
-            if deliveries._asked or deliveries._reads or deliveries._starting:
+            if deliveries._asked or deliveries.archive.reads or deliveries._starting:
                 self.fail(f"{name} is still fetching at rest")
             if any(f.fetch or f.probe or f.waiting or f.probing for f in flows):
                 self.fail(f"somebody at {name} waits for a flow at rest")

@@ -50,11 +50,11 @@ class Network(Simulation):
         super()._start(name)
         deliveries = self.nodes[name].deliveries
         assert deliveries is not None
-        log = deliveries.log
+        archive, log = deliveries.archive, deliveries.log
         tail = self._small.choice((0, 2, 100))
-        deliveries.log = Log(first=log.first, last=log.last, time=log.time, tail=tail)
-        deliveries.read_limit = self._small.choice((1, 3, 100))
-        deliveries.part_limit = self._small.choice((30, 100, 1 << 20))
+        archive.log = Log(first=log.first, last=log.last, time=log.time, tail=tail)
+        archive.read_limit = self._small.choice((1, 3, 100))
+        archive.part_limit = self._small.choice((30, 100, 1 << 20))
 
     def _transmit(self, channel: Channel, packet: Frame | Offer) -> None:
         body = packet.body if isinstance(packet, Frame) else None
