@@ -357,14 +357,28 @@ def test_an_acknowledgement_that_may_be_lost_is_said_again() -> None:
 def test_a_full_durable_subscription_is_given_up_until_half_of_it_is_read() -> None:
     session, reading = started(durable="desk", most=4)
     id = reading.id
-    session.receive([delivery(id, tick) for tick in range(1, 9)])
-    assert [e.tick for e in reading.inbox] == [1, 2, 3, 4]
+    session.receive([delivery(id, tick) for tick in range(1, 6)])
     assert session.outgoing() == [[Unsubscribe(id)]]
+    session.receive([delivery(id, 6), Accepted(id), delivery(id, 7)])
+    assert [e.tick for e in reading.inbox] == [1, 2, 3, 4, 5, 6], "what was on its way is taken"
+    while len(reading.inbox) > 3:
+        reading.inbox.popleft()
+        session.taken(reading)
+        assert session.outgoing() == []
     reading.inbox.popleft()
     session.taken(reading)
-    assert session.outgoing() == []
-    reading.inbox.popleft()
+    assert session.outgoing() == [[Subscribe(reading.id, EVEN, "desk", {OWN: 6})]]
+
+
+def test_a_full_subscription_that_was_read_waits_for_what_is_on_its_way() -> None:
+    session, reading = started(durable="desk", most=2)
+    id = reading.id
+    session.receive([delivery(id, tick) for tick in range(1, 4)])
+    reading.inbox.clear()
     session.taken(reading)
+    assert session.outgoing() == [[Unsubscribe(id)]]
+    session.receive([delivery(id, 4), Accepted(id)])
+    assert [e.tick for e in reading.inbox] == [4]
     assert session.outgoing() == [[Subscribe(reading.id, EVEN, "desk", {OWN: 4})]]
 
 

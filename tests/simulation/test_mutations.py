@@ -54,7 +54,7 @@ def test_a_covering_change_in_two_messages(patch: Patch) -> None:
             Update(table, neighbour.view, added, {}),
         ):
             if message.added or message.removed:
-                self._send(neighbour, message)
+                self.send(neighbour, message)
 
     patch(Node, "_tell", tell)
     assert is_caught("acyclic", "covering", "subscriptions", "none")

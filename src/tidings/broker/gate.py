@@ -178,7 +178,7 @@ class Gate:
             if connection.is_full:
                 if connection.waited[0] != connection.waiting:
                     connection.waited = (connection.waiting, now)
-                elif now - connection.waited[1] > _STALLED * silence:
+                elif now - connection.waited[1] > self._patience(connection):
                     connection.cut_off("has stopped reading")
             elif connection.is_held:
                 if quiet > silence / 4:
@@ -190,6 +190,11 @@ class Gate:
             elif quiet > silence and not connection.is_asked:
                 connection.is_asked = True
                 connection.send([Ping()])
+
+    def _patience(self, connection: Connection) -> float:
+        """A client may sleep; a neighbour that takes nothing is in nobody's interest."""
+        is_link = connection.memory >= _LINK_MEMORY
+        return (2 if is_link else _STALLED) * self._limits.silence
 
     # -- the end -------------------------------------------------------------------------------
 

@@ -94,11 +94,15 @@ class Reading:
                 return False
             self.missed += 1
             self._move(event)
-            return True
+        else:
+            self.take(event)
+        return True
+
+    def take(self, event: NodeEvent) -> None:
+        """Take an event, room or not."""
         self._move(event)
         self._told += 1
         self.inbox.append(Event(event, self._others, self._told, self.source))
-        return True
 
     @property
     def is_crowded(self) -> bool:

@@ -74,6 +74,8 @@ class Session:
         """The broker does not know this session: a new connection is needed."""
         self._readings: dict[str, Reading] = {}
         """By the broker's id for them; only those that the broker knows."""
+        self._ebbing: dict[str, Reading] = {}
+        """Likewise, those that were given up for a while, until the broker says that it knows."""
         self._all: dict[Reading, None] = {}
         self._advertisements: dict[str, Standing] = {}
         self._watches: dict[str, Standing] = {}
@@ -101,6 +103,7 @@ class Session:
         self.broker = ""
         self._requests.clear()
         self._readings.clear()
+        self._ebbing.clear()
         for reading in self._all:
             reading.gone(is_held=reading.is_held)
         self.outbox.lost()
@@ -167,8 +170,7 @@ class Session:
         """The program has taken events: if that was waited for, ask for more."""
         if reading.is_held and len(reading.inbox) <= reading.most // 2:
             reading.is_held = False
-            if self.broker and reading in self._all:
-                self._ask(reading)
+            self._ask_again(reading)
 
     def say_acknowledgements(self, *, only_much: bool = False) -> None:
         """Tell the broker what was acknowledged, or only where that is much."""
@@ -181,6 +183,11 @@ class Session:
         self._pings += 1
         self._say(Ping(self._pings))
         return self._pings
+
+    def _ask_again(self, reading: Reading) -> None:
+        is_known = bool(reading.id) or reading in self._ebbing.values()
+        if self.broker and reading in self._all and not reading.is_held and not is_known:
+            self._ask(reading)
 
     def _ask(self, reading: Reading) -> None:
         id = self._next("s")
@@ -213,14 +220,18 @@ class Session:
     def _deliver(self, id: str, message: Delivery) -> None:
         reading = self._readings.get(id)
         if reading is None:
-            return  # unsubscribed meanwhile
-        if not reading.deliver(message.event):
+            reading = self._ebbing.get(id)
+            if reading is None or reading not in self._all:
+                return  # unsubscribed meanwhile
+            reading.take(message.event)  # it was on its way, and would only have to come again
+        elif not reading.deliver(message.event):
             # Give it up until the program has read. Not to read from the socket would hold up
             # all else that comes by it, perhaps the very answer that the program waits for.
             self._acknowledge(reading)
-            del self._readings[id]
+            self._ebbing[id] = self._readings.pop(id)
             self._say(Unsubscribe(id))
             reading.gone(is_held=True)
+            reading.take(message.event)
         self.changed.add(reading)
 
     def _hear(self, message: Any) -> None:
@@ -261,6 +272,8 @@ class Session:
         if reading := self._readings.get(id):
             reading.is_started = True
             self.changed.add(reading)
+        elif reading := self._ebbing.pop(id, None):
+            self._ask_again(reading)
         elif standing := self._advertisements.get(id) or self._watches.get(id):
             standing.is_settled = True
             self.changed.add(standing)
@@ -268,7 +281,7 @@ class Session:
     def _refused(self, id: str, refusal: Refused) -> None:
         if id.isdecimal():
             self.settled += self.outbox.refused(int(id), refusal)
-        elif reading := self._readings.pop(id, None):
+        elif reading := self._readings.pop(id, None) or self._ebbing.pop(id, None):
             self._all.pop(reading, None)
             reading.gone()
             reading.ending = refusal

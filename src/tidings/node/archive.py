@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from tidings.delivery import Log
@@ -17,6 +17,8 @@ _READ: Final = 4_096
 """So many events are read from the log at a time,"""
 _PART: Final = 1 << 17
 """and about so many bytes of them are sent at a time: a slow link has other things to carry."""
+_RESTS: Final = 8
+"""What was read for so many readers is kept while they take it."""
 
 
 class Archive:
@@ -31,6 +33,8 @@ class Archive:
         self.log: Log[Event] = Log(first=span.first, last=span.last, time=span.time)
         self.reads: dict[int, Fetch] = {}
         """What is being read, and for whom."""
+        self._rests: dict[int, tuple[Event, ...]] = {}
+        """What was read and not sent yet, by the tick behind which it begins."""
         self.read_limit, self.part_limit = _READ, _PART
         self._number = 0
 
@@ -55,6 +59,10 @@ class Archive:
         if recent is not None:
             self._send_part(fetch, since, log.last, recent)
             return
+        rest = self._rests.pop(since, None)
+        if rest is not None:
+            self._send_part(fetch, since, rest[-1].tick, rest)
+            return
         self._number += 1
         self.reads[self._number] = fetch
         self._node.emit(Read(self._number, max(since, 0), fetch.after, self.read_limit))
@@ -69,18 +77,26 @@ class Archive:
         else:
             self._send_part(fetch, input.since, input.upto, input.events)
 
-    def _send_part(self, fetch: Fetch, since: int, upto: int, events: Iterable[Event]) -> None:
+    def _send_part(self, fetch: Fetch, since: int, upto: int, events: Sequence[Event]) -> None:
         wanted = self._chooser(fetch)
         chosen: list[Event] = []
         bytes_ = 0
-        for event in events:
+        for number, event in enumerate(events, start=1):
             if wanted(event):
                 chosen.append(event)
                 bytes_ += size(event.notification)
                 if bytes_ > self.part_limit:
                     upto = event.tick
+                    self._keep_rest(upto, events[number:])
                     break
         self._send_back(fetch, since, upto, tuple(chosen))
+
+    def _keep_rest(self, since: int, events: Sequence[Event]) -> None:
+        """Whoever got a part will ask for the next one."""
+        if events and self.log.recent(since) is None:
+            self._rests[since] = tuple(events)
+            while len(self._rests) > _RESTS:
+                del self._rests[next(iter(self._rests))]
 
     def _chooser(self, fetch: Fetch) -> Callable[[Event], bool]:
         filter_ = fetch.filter

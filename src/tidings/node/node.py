@@ -87,6 +87,8 @@ from tidings.routing.tables import Tables
 _BY_ORDER = attrgetter("order")
 _MOMENT: Final = 0.05
 """Links are woken at multiples of so many seconds, so that a node with many wakes rarely."""
+_AUDITED: Final = 20_000
+"""Tables are audited with every check, if they hold no more filters than this."""
 _GENERATIONS: Final = 20
 """A link's identity is the node's incarnation, and in so many low bits how often it gave up."""
 
@@ -134,6 +136,7 @@ class Node:
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
         self._timer = 0
         self._wake_at = self._links_at = inf
+        self._audit_at = 0.0
         self._touched: dict[Neighbour, None] = {}
         self.deliveries: Deliveries | None = None
         if settings.log:
@@ -503,9 +506,13 @@ class Node:
 
     def _check_neighbours(self) -> None:
         """Find out whether the neighbours hold what they should."""
-        if self.advertisements is not None:
-            self.advertisements.audit()
-        self.subscriptions.audit()
+        if self.neighbours and self._now >= self._audit_at:
+            if self.advertisements is not None:
+                self.advertisements.audit()
+            self.subscriptions.audit()
+            # It looks at every filter, so with many it should be rare.
+            parts = 1 + len(self.subscriptions) // _AUDITED
+            self._audit_at = self._now + self.settings.check * parts
         for neighbour in self.neighbours.values():
             if neighbour.check_at <= self._now or neighbour.check_at is inf:
                 neighbour.check_at = self._now + self._check_period(neighbour)

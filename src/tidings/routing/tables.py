@@ -59,6 +59,10 @@ class Tables(Generic[P]):
         self._admitted: dict[P, int] = {}
         self._told: dict[P, int] = {}
 
+    def __len__(self) -> int:
+        """How many filters there are."""
+        return len(self._holders)
+
     # -- ports ---------------------------------------------------------------------------------
 
     def open(self, neighbour: P, strategy: str) -> None:
