@@ -676,7 +676,9 @@ def test_a_stored_value_comes_back_as_it_was(value):
     assert same(READER.unpack_value(pack_value(value)), value)
 
 
-@pytest.mark.parametrize("value", [object(), 1j, {"a": [object()]}, Ping(1)], ids=repr)
+@pytest.mark.parametrize(
+    "value", [object(), 1j, {"a": [object()]}, Ping(1)], ids=["object", "1j", "within", "ping"]
+)
 def test_what_cannot_be_stored_is_refused(value):
     with pytest.raises(WireError, match="cannot be stored"):
         pack_value(value)

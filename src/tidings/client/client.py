@@ -509,9 +509,9 @@ class Client:
         begin: `"begin"`, a time, how long ago, or a cursor; without it, now.
 
         Events are read from the subscription, or each is handed to `callback`, a function or
-        coroutine function. Up to `queue` events wait to be read. When it is full, a durable
-        subscription, or one that reads history, waits; a live one misses events, and counts
-        them.
+        coroutine function. When `queue` events wait to be read, a durable subscription,
+        or one that reads history, asks for no more until half of them are (what is on its way
+        still comes); a live one misses events, and counts them.
         """
         if queue < 1:
             raise TidingsError(f"queue is a number of events from 1 on, not {queue}")
