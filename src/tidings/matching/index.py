@@ -278,18 +278,15 @@ class Index:
             numbers, tried = fresh.match(notification, version, count)
             found += [fresh.keys[n] for n in numbers]
             self._debt += tried
-            worth = _LAY_OUT + _LAY_OUT_EACH * count
-            if self._debt > worth or fresh.indexed < count or self._events >= self._relearn:
-                self._look_after()
-        elif self._events >= self._relearn:
-            self._look_after()
+        if count or self._events >= self._relearn:
+            self._look_after_if_due(fresh, count)
         return found
 
     def match_some(self, notifications: Sequence[Notification]) -> list[list[Any]]:
         """What `match` finds for each of a handful of events, at a lower price for each."""
-        version, segments, _, count = self._state
-        if count or len(notifications) < 2:
+        if len(notifications) < 2:
             return [self.match(n) for n in notifications]
+        version, segments, fresh, count = self._state
         events = [n.attributes for n in notifications]
         for attributes in events[:: 16 if self._events >= _SAMPLE // 4 else 1]:
             self._note(attributes)
@@ -300,9 +297,20 @@ class Index:
             for number, rows in enumerate(segment.match_some(events, version)):
                 if rows:
                     found[number] += [keys[row] for row in rows]
-        if self._events >= self._relearn:
-            self._look_after()
+        if count:
+            for notification, keys_found in zip(notifications, found, strict=True):
+                numbers, tried = fresh.match(notification, version, count)
+                keys_found += [fresh.keys[n] for n in numbers]
+                self._debt += tried
+        if count or self._events >= self._relearn:
+            self._look_after_if_due(fresh, count)
         return found
+
+    def _look_after_if_due(self, fresh: Fresh, count: int) -> None:
+        worth = _LAY_OUT + _LAY_OUT_EACH * count
+        is_due = count and (self._debt > worth or fresh.indexed < count)
+        if is_due or self._events >= self._relearn:
+            self._look_after()
 
     def _note(self, attributes: Mapping[str, Any]) -> None:
         """Keep an event as part of the sample; it is replaced by a later one in time."""
