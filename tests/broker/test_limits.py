@@ -49,6 +49,21 @@ async def test_notifications_with_too_many_attributes_are_refused_alone(tmp_path
 
 
 @on_loop
+async def test_a_refusal_that_may_have_been_lost_is_told_before_what_is_kept(
+    tmp_path: Path,
+) -> None:
+    text = "[limits]\nattributes = 1\n"
+    async with Broker(configured(tmp_path, text)) as broker:
+        async with connected(broker) as peer:
+            await peer.attach("ann")
+            await peer.published(1, {"n": 1}, {"n": 1, "m": 2}, {"n": 3})
+        async with connected(broker) as peer:
+            await peer.attach("ann")
+            refused, accepted = peer.heard[-2:]
+            assert (refused.id, accepted.id, accepted.number) == ("2", "attach", 3)
+
+
+@on_loop
 async def test_a_session_has_so_many_subscriptions_and_no_more(tmp_path: Path) -> None:
     text = "[limits]\nsubscriptions = 4\n"
     anything = Filter.parse("n > 0")

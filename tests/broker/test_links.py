@@ -25,14 +25,14 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
-def pair(folder: Path) -> tuple[Broker, Broker]:
+def pair(folder: Path, routing: str = "") -> tuple[Broker, Broker]:
     """Two brokers that both dial."""
     ports = {"london": free_port(), "paris": free_port()}
     return tuple(  # type: ignore[return-value]
         Broker(
             configured(
                 folder,
-                f'{QUICK}[neighbours]\n{other} = "127.0.0.1:{ports[other]}"\n',
+                f'{QUICK}{routing}[neighbours]\n{other} = "127.0.0.1:{ports[other]}"\n',
                 name=name,
                 listen=f"127.0.0.1:{ports[name]}",
             )
@@ -250,3 +250,18 @@ async def test_nobody_there_is_said_once_and_tried_again(
     assert paris.address != Address("127.0.0.1", port)
     said = [r for r in caplog.records if "cannot link" in r.getMessage()]
     assert 1 <= len(said) <= 2
+
+
+@on_loop
+async def test_a_table_that_was_damaged_is_repaired(tmp_path: Path) -> None:
+    london, paris = pair(tmp_path, "check = 0.05\n")
+    async with london, paris, connected(london) as ann, connected(paris) as bob:
+        await eventually(lambda: linked(london, paris))
+        await ann.attach("ann")
+        await bob.attach("bob")
+        await ann.subscribe("n > 0")
+        tables, neighbour = paris.host.node.subscriptions, paris.host.node.neighbours["london"]
+        await eventually(lambda: bool(tables.wanted[neighbour]))
+        tables.replace(neighbour, {})
+        await eventually(lambda: bool(tables.wanted[neighbour]))
+        await crosses(ann, bob, 1)

@@ -470,3 +470,20 @@ def test_signs_of_life_are_given_and_asked_for() -> None:
     session.receive([Ping(5), Pong(number)])
     assert session.outgoing() == [[Ping(number), Pong(5)]]
     assert session.pongs == number
+
+
+def test_a_refusal_that_was_lost_is_heard_before_the_rest_is_taken_for_kept() -> None:
+    session = Session()
+    session.connected("paris")
+    session.receive([Accepted("attach")])
+    for n in range(3):
+        session.outbox.add(Notification({"n": n}), receipt=n)
+    session.outgoing()
+    session.lost()
+    session.connected("paris")
+    session.receive([Refused("2", "too large"), Accepted("attach", 3)])
+    assert [(p.receipt, r is None) for p, r in session.settled] == [
+        (1, False),
+        (0, True),
+        (2, True),
+    ]
