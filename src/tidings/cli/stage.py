@@ -125,11 +125,7 @@ def summary(demonstration: Demonstration) -> RenderableType:
         table.add_column(column, justify="right")
     table.add_column("")
     for desk in demonstration.desks:
-        verdict = (
-            Text("each once, in order", "green", no_wrap=True)
-            if desk.is_right
-            else Text("WRONG", "red")
-        )
+        verdict = Text("exactly", "green") if desk.is_right else Text("WRONG", "red")
         table.add_row(
             desk.name,
             str(desk.filter),
@@ -141,7 +137,9 @@ def summary(demonstration: Demonstration) -> RenderableType:
     heard = sum(len(desk.heard) for desk in demonstration.desks)
     last = Text(f"{published} trades published, each on disk before the next; {heard} heard. ")
     if all(desk.is_right for desk in demonstration.desks):
-        last.append("Nobody missed anything, nobody heard anything else.", "green")
+        last.append(
+            "Each once, in order: nobody missed anything, nobody heard anything else.", "green"
+        )
     else:
         last.append("Somebody did not hear what was to be heard.", "red")
     return Group(table, last)
