@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
@@ -11,6 +12,10 @@ from tidings.node import Settings
 from tidings.simulation.random_runs import FAULTS
 from tidings.simulation.scenario import Scenario, Step
 from tidings.simulation.trials import play
+
+
+SEEDS = int(os.environ.get("TIDINGS_SEEDS", "5"))
+"""For each network, level of faults, strategy and semantics: 420 trials for each seed."""
 
 
 @pytest.mark.parametrize("network", NETWORKS)
@@ -25,7 +30,8 @@ def test_every_guarantee_holds_in_every_network(network: str) -> None:
 def test_every_guarantee_holds_whatever_breaks(network: str, faults: str) -> None:
     for number, strategy in enumerate(STRATEGIES):
         for more, semantics in enumerate(SEMANTICS):
-            run(100 + 10 * number + more, network, strategy, semantics, faults)
+            for seed in range(SEEDS):
+                run(100 * (seed + 1) + 10 * number + more, network, strategy, semantics, faults)
 
 
 def test_a_trial_is_the_same_every_time() -> None:

@@ -1,0 +1,46 @@
+"""A query that publishes, and is killed with all of Spark around the commit of its batch 1."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import Any
+
+from pyspark.sql.types import StructType
+
+from tidings.spark import install, session
+from tidings.spark.options import writing
+from tidings.spark.sink import StreamWriter
+from tidings.spark.source import TidingsSource
+
+
+class Dying(StreamWriter):
+    def commit(self, messages: list[Any], batchId: int) -> None:  # noqa: N803
+        group, moment = int(os.environ["DYING_GROUP"]), os.environ["DYING_MOMENT"]
+        if batchId == 1:
+            if moment == "published":
+                super().commit(messages, batchId)
+            os.killpg(group, signal.SIGKILL)
+            os.kill(os.getpid(), signal.SIGKILL)
+        super().commit(messages, batchId)
+
+
+class DyingSource(TidingsSource):
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802
+        return Dying(writing(self.options), schema, overwrite=overwrite)
+
+
+def main(feed: str, url: str, checkpoint: str, moment: str) -> None:
+    os.environ |= {"DYING_GROUP": str(os.getpgid(0)), "DYING_MOMENT": moment}
+    with session("dying", master="local[2]", work_is_in_python=True) as spark:
+        install(spark)
+        spark.dataSource.register(DyingSource)
+        rows = spark.readStream.schema("number BIGINT, symbol STRING, price DOUBLE")
+        rows = rows.option("maxFilesPerTrigger", 1).json(feed)
+        writer = rows.writeStream.format("tidings").options(url=url, checkpointLocation=checkpoint)
+        writer.trigger(availableNow=True).start().awaitTermination()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

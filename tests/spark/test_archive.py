@@ -1,0 +1,205 @@
+"""Real brokers, a real lake, and `kill -9` of either side."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tidings
+from tests.client.brokers import BrokerProcess
+from tidings.broker.store import SQLiteStore
+from tidings.spark.archive import GapError, Report, archive
+from tidings.spark.lake import Gap, Lake
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
+    folder = tmp_path / "paris"
+    folder.mkdir()
+    broker = BrokerProcess(folder)
+    broker.start()
+    yield broker
+    broker.stop()
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(tmp_path / "lake")
+
+
+def publish(broker: BrokerProcess, numbers: range) -> None:
+    with tidings.connect_sync(broker.url) as client:
+        client.publish_many({"n": n, "even": n % 2 == 0, "text": f"number {n}"} for n in numbers)
+
+
+def log(broker: BrokerProcess, filter: str = "TRUE") -> list[tuple[str, Any, Any]]:
+    """What the broker itself has, in its order."""
+    with (
+        tidings.connect_sync(broker.url) as client,
+        client.subscribe(filter, since="begin") as events,
+    ):
+        return [(e.id, e.time, e.notification) for e in events.until_live()]
+
+
+def archived(lake: Lake) -> list[tuple[str, Any, Any]]:
+    return [(e.id, e.time, e.notification) for e in lake.events()]
+
+
+def test_what_was_published_is_archived_and_then_what_follows(
+    broker: BrokerProcess, lake: Lake
+) -> None:
+    publish(broker, range(1_000))
+    reports: list[Report] = []
+    report = archive(broker.url, lake, batch=300, until="live", progress=reports.append)
+    assert report.events == 1_000
+    assert [r.events for r in reports][:3] == [300, 600, 900]
+    assert reports[-1] == report
+    assert lake.held() == {"paris": 1_000}
+    publish(broker, range(1_000, 1_500))
+    assert archive(broker.url, lake, until="paris:1500").events == 500
+    assert archive(broker.url, lake, until="live").events == 0
+    assert archived(lake) == log(broker)
+
+
+def test_only_what_the_filter_matches_is_archived_but_all_is_held(
+    broker: BrokerProcess, lake: Lake
+) -> None:
+    publish(broker, range(100))
+    archive(broker.url, lake, filter="n < 10 AND even", until="paris:100")
+    assert lake.held() == {"paris": 100}
+    assert archived(lake) == log(broker, "n < 10 AND even")
+    assert len(archived(lake)) == 5
+
+
+def test_it_commits_in_time_and_stops_when_told_to(broker: BrokerProcess, lake: Lake) -> None:
+    stop = threading.Event()
+    news: list[Report] = []
+    heard = threading.Event()
+
+    def progress(report: Report) -> None:
+        news.append(report)
+        if report.events:
+            heard.set()
+
+    def run() -> None:
+        news.append(archive(broker.url, lake, every=0.2, stop=stop, progress=progress))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    publish(broker, range(10))
+    assert heard.wait(10)
+    publish(broker, range(10, 20))
+    stop.set()
+    thread.join(10)
+    assert not thread.is_alive()
+    held = news[-1].events
+    assert held in range(1, 21)
+    assert archived(lake) == log(broker)[:held]
+    archive(broker.url, lake, until="live")
+    assert archived(lake) == log(broker)
+
+
+ARCHIVE = """
+import sys
+from tidings.spark.archive import archive
+from tidings.spark.lake import Lake
+archive(
+    sys.argv[1], Lake(sys.argv[2]), batch=500, every=0.05, wait=30,
+    progress=lambda report: print(report.events, flush=True),
+)
+"""
+
+
+def archiver(broker: BrokerProcess, lake: Lake) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", ARCHIVE, broker.url, str(lake.path)],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_each_event_is_archived_once_whoever_is_killed(broker: BrokerProcess, lake: Lake) -> None:
+    total = 20_000
+
+    def publish_all() -> None:
+        with tidings.connect_sync(broker.url, wait=30) as client:
+            client.publish_many({"n": n} for n in range(total))
+
+    publisher = threading.Thread(target=publish_all)
+    publisher.start()
+    for killed in ("archiver", "broker", "both"):
+        process = archiver(broker, lake)
+        assert process.stdout is not None
+        assert process.stdout.readline()  # a commit
+        if killed in ("broker", "both"):
+            broker.kill()
+            broker.start()
+        if killed == "broker":
+            process.stdout.readline()
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+        ticks = [e.tick for e in lake.events()]
+        assert ticks == list(range(1, len(ticks) + 1))
+        assert lake.held()["paris"] == len(ticks)
+        with tidings.connect_sync(broker.url) as client:
+            client.publish({"n": -1})  # so that there is something to commit for the next one
+    publisher.join()
+    archive(broker.url, lake, until="live")
+    assert archived(lake) == log(broker)
+    assert sum(e.notification["n"] >= 0 for e in lake.events()) == total
+
+
+def trimmed(broker: BrokerProcess) -> int:
+    """Let the broker forget what it can; the last tick that it no longer keeps."""
+    broker.stop()
+    store = SQLiteStore(broker.folder / "store", broker.name)
+    first = store.trim(before=1e12)
+    store.close()
+    broker.start()
+    return first - 1
+
+
+def test_a_gap_is_an_error_or_noted(broker: BrokerProcess, lake: Lake) -> None:
+    publish(broker, range(100))
+    archive(broker.url, lake, until="live")
+    before = archived(lake)
+    publish(broker, range(100, 200))
+    publish(broker, range(200, 210))
+    lost = trimmed(broker)
+    assert lost > 100
+    with pytest.raises(GapError, match=f"holds paris up to 100, but .* from {lost + 1} on only"):
+        archive(broker.url, lake, until="live")
+    assert archived(lake) == before
+    assert lake.gaps() == []
+    archive(broker.url, lake, until="live", on_gap="continue")
+    assert lake.gaps() == [Gap("paris", 100, lost)]
+    assert lake.held() == {"paris": 210}
+    assert archived(lake) == before + log(broker)
+
+
+def test_another_broker_of_the_same_name_is_told_from_the_one_that_was_archived(
+    broker: BrokerProcess, lake: Lake, tmp_path: Path
+) -> None:
+    publish(broker, range(10))
+    archive(broker.url, lake, until="live")
+    folder = tmp_path / "impostor"
+    folder.mkdir()
+    impostor = BrokerProcess(folder)
+    impostor.start()
+    try:
+        publish(impostor, range(3))
+        with pytest.raises(GapError, match="not the paris that was archived before"):
+            archive(impostor.url, lake, until="live", on_gap="continue")
+    finally:
+        impostor.stop()
+    assert len(archived(lake)) == 10

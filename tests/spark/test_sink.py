@@ -1,0 +1,276 @@
+"""The format "tidings", written: every row is published once, whatever is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tests.client.brokers import BrokerProcess
+from tests.spark.brokers import log_of, running
+from tidings.spark import install
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark")]
+
+PATIENCE = 60.0
+DYING = Path(__file__).with_name("dying_query.py")
+QUOTES = "number BIGINT, symbol STRING, price DOUBLE"
+
+
+@pytest.fixture(scope="module")
+def installed(spark: Any) -> Any:
+    install(spark)
+    return spark
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
+    with running(tmp_path / "broker") as found:
+        yield found
+
+
+def numbers(broker: BrokerProcess) -> Counter[int]:
+    """How often each number was published."""
+    return Counter(event.notification["number"] for event in log_of(broker))
+
+
+def once(count: int) -> Counter[int]:
+    return Counter(range(count))
+
+
+class Feed:
+    """Files of quotes that a query reads, some in each micro-batch."""
+
+    def __init__(self, folder: Path, *, most: int = 1) -> None:
+        self.folder, self.most, self._count = folder, most, 0
+        folder.mkdir()
+
+    def add(self, count: int) -> None:
+        first = self._count
+        self._count += count
+        lines = [
+            json.dumps(
+                {"number": n, "symbol": "DIS", "price": n / 2} | ({"price": None} if n % 3 else {})
+            )
+            for n in range(first, self._count)
+        ]
+        fresh = self.folder / f".{first:09}"
+        fresh.write_text("\n".join(lines) + "\n")
+        fresh.rename(self.folder / f"{first:09}.json")
+
+    def rows(self, spark: Any) -> Any:
+        reader = spark.readStream.schema(QUOTES).option("maxFilesPerTrigger", self.most)
+        return reader.json(str(self.folder))
+
+
+def publishing(rows: Any, broker: BrokerProcess, folder: Path, **options: Any) -> Any:
+    said = {"url": broker.url, "timeout": 5, **options}
+    writer = rows.writeStream.format("tidings").options(**said)
+    writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
+    return writer.trigger(availableNow=True).start()
+
+
+def publish_all(rows: Any, broker: BrokerProcess, folder: Path, **options: Any) -> None:
+    assert publishing(rows, broker, folder, **options).awaitTermination(PATIENCE)
+
+
+def test_rows_of_a_stream_are_published_once_and_null_is_absent(
+    installed: Any, broker: BrokerProcess, tmp_path: Path
+) -> None:
+    feed = Feed(tmp_path / "feed")
+    feed.add(20)
+    feed.add(30)
+    publish_all(feed.rows(installed), broker, tmp_path)
+    feed.add(10)
+    publish_all(feed.rows(installed), broker, tmp_path)
+    assert numbers(broker) == once(60)
+    for event in log_of(broker):
+        said = dict(event.notification)
+        number = said.pop("number")
+        assert said == {"symbol": "DIS"} | ({} if number % 3 else {"price": number / 2})
+    assert list((tmp_path / "checkpoint" / "tidings").glob("*/rows/*")) == []
+
+
+def test_a_batch_is_published_with_values_of_every_kind(
+    installed: Any, broker: BrokerProcess, tmp_path: Path
+) -> None:
+    at = datetime(2026, 11, 15, 12, 0, 0, 17, tzinfo=UTC)
+    row = {
+        "symbol": "DIS",
+        "size": 2**40,
+        "price": 0.1,
+        "is_open": True,
+        "at": at,
+        "raw": bytearray(b"\x01"),
+        "tags": ["us", "media"],
+        "order": {"id": 7, "by": "me"},
+    }
+    schema = (
+        "symbol STRING, size BIGINT, price DOUBLE, is_open BOOLEAN, at TIMESTAMP, raw BINARY, "
+        "tags ARRAY<STRING>, `order` STRUCT<id: INT, by: STRING>, more MAP<STRING, INT>"
+    )
+    frame = installed.createDataFrame([{**row, "more": {"x": 1}}], schema)
+    frame.write.format("tidings").options(url=broker.url, staging=str(tmp_path / "s")).mode(
+        "append"
+    ).save()
+    (event,) = log_of(broker)
+    assert dict(event.notification) == {
+        "symbol": "DIS",
+        "size": 2**40,
+        "price": 0.1,
+        "is_open": True,
+        "at": at,
+        "raw": b"\x01",
+        "tags": frozenset({"us", "media"}),
+        "order.id": 7,
+        "order.by": "me",
+        "more.x": 1,
+    }
+    assert list((tmp_path / "s").iterdir()) == []
+
+
+def test_what_is_read_can_be_published_again_as_it_was(
+    installed: Any, broker: BrokerProcess, tmp_path: Path
+) -> None:
+    said = {"n": 2**70, "at": datetime(2026, 11, 15, tzinfo=UTC), "tags": {1, "x"}}
+    from tidings.client import connect_sync
+
+    with connect_sync(broker.url) as client:
+        client.publish(said)
+    past = installed.read.format("tidings").option("url", broker.url).load()
+    past.selectExpr("attributes AS event").write.format("tidings").mode("append").options(
+        url=broker.url, staging=str(tmp_path / "s")
+    ).save()
+    first, second = log_of(broker)
+    assert first.notification == second.notification
+
+
+def test_a_row_that_is_no_notification_is_a_dead_letter(
+    installed: Any, broker: BrokerProcess, tmp_path: Path
+) -> None:
+    (tmp_path / "feed").mkdir()
+    (tmp_path / "feed" / "1.txt").write_text('{"number": 1}\n[2]\n{"number": 3}\n')
+    rows = installed.readStream.text(str(tmp_path / "feed")).selectExpr("value AS event")
+    with pytest.raises(Exception, match=r"row 2 of partition 0 is no notification.*deadLetters"):
+        publish_all(rows, broker, tmp_path)
+    assert log_of(broker) == []
+    publish_all(rows, broker, tmp_path, deadLetters=str(tmp_path / "dead"))
+    assert numbers(broker) == Counter([1, 3])
+    (file,) = (tmp_path / "dead").iterdir()
+    letter = json.loads(file.read_text())
+    assert (letter["partition"], letter["row"], letter["content"]) == (0, 2, {"event": "[2]"})
+    assert "expected a JSON object" in letter["reason"]
+
+
+def test_a_broker_that_is_away_fails_the_query_which_then_goes_on(
+    installed: Any, broker: BrokerProcess, tmp_path: Path
+) -> None:
+    feed = Feed(tmp_path / "feed")
+    feed.add(20)
+    publish_all(feed.rows(installed), broker, tmp_path)
+    broker.kill()
+    feed.add(20)
+    with pytest.raises(Exception, match="no broker can be reached"):
+        publish_all(feed.rows(installed), broker, tmp_path, timeout=0.5)
+    broker.start()
+    publish_all(feed.rows(installed), broker, tmp_path)
+    assert numbers(broker) == once(40)
+
+
+@pytest.mark.parametrize(
+    ("column", "options", "words"),
+    [
+        ("DATE '2026-11-15'", {}, "column x is DATE, which no attribute can be; cast it"),
+        ("1", {"url": "tidings://a:1,b:1"}, "names several brokers"),
+        ("1", {"stagging": "/x"}, "there is no option 'stagging'"),
+        ("1", {"staging": "s3://x/y"}, "option staging: 's3://x/y' is no folder"),
+    ],
+)
+def test_what_cannot_be_is_said(
+    installed: Any, broker: BrokerProcess, column: str, options: dict[str, str], words: str
+) -> None:
+    writer = installed.sql(f"SELECT {column} AS x").write.format("tidings").mode("append")
+    with pytest.raises(Exception, match=words):
+        writer.options(**{"url": broker.url, **options}).save()
+
+
+# -- killed ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("moment", ["staged", "published"])
+def test_a_session_killed_around_its_commit_has_published_every_row_once_in_the_end(
+    installed: Any, broker: BrokerProcess, tmp_path: Path, moment: str
+) -> None:
+    """Spark and its workers are killed when all rows are staged, or when all are published and
+    Spark does not know yet."""
+    feed = Feed(tmp_path / "feed")
+    for _ in range(3):
+        feed.add(40)
+    arguments = [str(feed.folder), broker.url, str(tmp_path / "checkpoint"), moment]
+    killed = subprocess.Popen(
+        [sys.executable, str(DYING), *arguments], start_new_session=True, stderr=subprocess.PIPE
+    )
+    _, said = killed.communicate(timeout=PATIENCE)
+    assert killed.returncode == -signal.SIGKILL, said.decode()
+    assert len(log_of(broker)) == (40 if moment == "staged" else 80)
+    assert not (tmp_path / "checkpoint" / "commits" / "1").exists()
+    publish_all(feed.rows(installed), broker, tmp_path)
+    assert numbers(broker) == once(120)
+
+
+COMMIT = """
+import pickle, sys
+with open(sys.argv[1], "rb") as file:
+    writer, messages = pickle.load(file)
+writer.commit(messages, 7)
+"""
+
+
+def test_a_commit_killed_at_any_moment_is_finished_by_the_next_in_another_order(
+    broker: BrokerProcess, tmp_path: Path
+) -> None:
+    import pickle
+
+    from pyspark.sql.types import StructType
+
+    from tidings.spark.options import writing
+    from tidings.spark.sink import StreamWriter
+
+    count, draw = 60_000, random.Random(5)
+    schema = StructType.fromDDL("number BIGINT")
+    options = writing({"url": broker.url, "staging": str(tmp_path / "staging"), "timeout": "5"})
+    writer = StreamWriter(options, schema, overwrite=False)
+    kills = 0
+    while True:
+        rows = draw.sample(range(count), count)  # as if tasks had run again
+        batches = [pa.record_batch({"number": rows[i : i + 9000]}) for i in range(0, count, 9000)]
+        staged = [writer._stage(iter([b]), options.staging or "", "query", 7) for b in batches]
+        (tmp_path / "commit").write_bytes(pickle.dumps((writer, staged)))
+        process = subprocess.Popen([sys.executable, "-c", COMMIT, str(tmp_path / "commit")])
+        before, end = len(log_of(broker)), monotonic() + PATIENCE
+        while process.poll() is None and not (kills < 4 and len(log_of(broker)) > before):
+            assert monotonic() < end
+        if process.returncode is not None:
+            break
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        kills += 1
+    assert process.returncode == 0
+    assert kills >= 2
+    assert numbers(broker) == once(count)
+    writer.commit(staged, 7)  # Spark may not have heard of it
+    assert numbers(broker) == once(count)
+    with pytest.raises(Exception, match="batch 7 of this query was published, and now comes"):
+        writer.commit(staged, 6)

@@ -1,0 +1,76 @@
+"""Snapshots of filters and what is made of them, without Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.matching.strategies import SCHEMA, filters
+from tidings.events import Filter, Notification, TidingsError
+from tidings.spark import snapshot
+
+
+@given(st.dictionaries(st.text(max_size=3), filters, max_size=6))
+def test_what_is_written_is_read_back(
+    tmp_path_factory: pytest.TempPathFactory, chosen: dict[str, Filter]
+) -> None:
+    path = snapshot.write(chosen, tmp_path_factory.getbasetemp())
+    found = snapshot.read(path)
+    assert found == chosen
+    assert list(found) == list(chosen)
+
+
+def test_types_come_along(tmp_path: Path) -> None:
+    priced = Filter.parse("type IS A 'priced'", schema=SCHEMA)
+    read = snapshot.read(snapshot.write({"plain": Filter.parse("a = 1"), "t": priced}, tmp_path))
+    assert read["t"].matches(Notification({"type": "stock.quote.late"}))
+    assert not read["t"].matches(Notification({"type": "stock"}))
+
+
+def test_equal_filters_have_one_file_and_others_another(tmp_path: Path) -> None:
+    one = snapshot.write({"a": Filter.parse("x = 1 AND y = 2")}, tmp_path)
+    assert snapshot.write({"a": Filter.parse("y = 2 AND x = 1")}, tmp_path) == one
+    assert snapshot.write({"b": Filter.parse("y = 2 AND x = 1")}, tmp_path) != one
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
+    path = snapshot.write({"a": Filter.parse("x = 1")}, tmp_path)
+    path.write_bytes(path.read_bytes().replace(b"1", b"2"))
+    with pytest.raises(TidingsError, match="damaged"):
+        snapshot.read(path)
+    with pytest.raises(TidingsError, match="No such file"):
+        snapshot.read(tmp_path / "missing")
+
+
+def test_another_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as later:
+        later.setattr(snapshot, "VERSION", 2)
+        path = snapshot.write({"a": Filter.parse("x = 1")}, tmp_path)
+    with pytest.raises(TidingsError, match=r"version 1, found .* of version 2"):
+        snapshot.read(path)
+
+
+def test_a_process_makes_an_index_of_a_snapshot_once(tmp_path: Path) -> None:
+    paths = [snapshot.write({"a": Filter.parse(f"x = {n}")}, tmp_path) for n in range(6)]
+    first = snapshot.matches(paths[0])
+    for path in paths[1:4]:
+        snapshot.matches(path)
+        assert snapshot.matches(paths[0]) is first, "asked lately"
+    for path in paths[1:]:
+        snapshot.matches(path)
+    assert snapshot.matches(paths[0]) is not first, "some are kept, not all"
+
+
+def test_each_event_has_the_list_of_its_keys() -> None:
+    found = snapshot.Matches({"low": Filter.parse("x < 2"), "one": Filter.parse("x = 1")})
+    lists = found.of(pa.record_batch({"x": pa.array([5, 1, None, 0])})).to_pylist()
+    assert [sorted(keys) for keys in lists] == [[], ["low", "one"], [], ["low"]]
+    none = found.of(pa.record_batch({"x": pa.array([7])}))
+    assert none.type == pa.list_(pa.string())
+    assert none.to_pylist() == [[]]
+    assert snapshot.Matches({}).of(pa.record_batch({"x": [1]})).to_pylist() == [[]]

@@ -1,0 +1,322 @@
+"""The format "tidings", read: against what the brokers' logs hold."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import pytest
+
+from tests.client.brokers import BrokerProcess
+from tests.spark.brokers import log_of, running
+from tidings.client import connect_sync
+from tidings.events import Filter, Notification
+from tidings.node import Event
+from tidings.spark import install
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark")]
+
+COUNT = 3_000
+SYMBOLS = ("DIS", "KO", "it's", "D_S")
+
+
+def quotes(count: int, *, seed: int = 1) -> Iterator[dict[str, Any]]:
+    """Quotes of all shapes: some without a price, some where the price is a text."""
+    draw = random.Random(seed)
+    begin = datetime(2026, 11, 1, tzinfo=UTC)
+    for number in range(count):
+        quote: dict[str, Any] = {"number": number, "symbol": draw.choice(SYMBOLS)}
+        kind = draw.randrange(10)
+        if kind < 7:
+            quote["price"] = draw.choice((draw.randrange(100), draw.uniform(0, 100)))
+        elif kind == 7:
+            quote["price"] = "unknown"
+        elif kind == 8:
+            quote["price"] = 2**70 + 1
+        quote["tags"] = draw.sample(["media", "us", "tech"], draw.randrange(3))
+        quote["at"] = begin + timedelta(microseconds=draw.randrange(10**12))
+        yield quote
+
+
+def texts(rows: list[Any]) -> list[str]:
+    return sorted(str(row) for row in rows)
+
+
+@pytest.fixture(scope="module")
+def installed(spark: Any) -> Any:
+    install(spark)
+    return spark
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """A broker with a log that stays as it is."""
+    with running(tmp_path_factory.mktemp("broker")) as found:
+        with connect_sync(found.url) as client:
+            client.publish_many(quotes(COUNT))
+        yield found
+
+
+@pytest.fixture(scope="module")
+def log(broker: BrokerProcess) -> list[Event]:
+    found = log_of(broker)
+    assert len(found) == COUNT
+    return found
+
+
+def past(spark: Any, broker: BrokerProcess, **options: Any) -> Any:
+    return spark.read.format("tidings").options(url=broker.url, timeout=5, **options)
+
+
+def test_a_batch_is_the_log(installed: Any, broker: BrokerProcess, log: list[Event]) -> None:
+    frame = past(installed, broker, partitionTicks=700).load()
+    assert frame.rdd.getNumPartitions() == 5
+    rows = frame.collect()
+    assert sorted(r.tick for r in rows) == [e.tick for e in log]
+    for row in rows:
+        event = log[row.tick - 1]
+        assert (row.id, row.stream) == (f"paris:{event.tick}", "paris")
+        assert Notification.from_json(row.attributes) == event.notification
+        assert abs(row.time.timestamp() - event.time) < 1e-5
+
+
+@pytest.mark.parametrize("filter", ["symbol = 'DIS' AND price > 50", "price IS STRING", "FALSE"])
+def test_a_filter_is_the_brokers_affair(
+    installed: Any, broker: BrokerProcess, log: list[Event], filter: str
+) -> None:
+    wanted = Filter.parse(filter)
+    found = past(installed, broker, filter=filter, partitionTicks=1000).load().collect()
+    assert sorted(r.tick for r in found) == [e.tick for e in log if wanted.matches(e.notification)]
+
+
+COLUMNS = "tick BIGINT, symbol STRING, price DOUBLE, number INT, tags ARRAY<STRING>, at TIMESTAMP"
+
+
+def expected(event: Event) -> dict[str, Any]:
+    """What the columns should say of an event."""
+    said = event.notification
+    price = said.get("price")
+    fits = isinstance(price, int | float) and price < 2**53
+    return {
+        "tick": event.tick,
+        "symbol": said["symbol"],
+        "price": float(price) if fits else None,
+        "number": said["number"],
+        "tags": sorted(said["tags"]),
+        "at": said["at"],
+    }
+
+
+def test_attributes_are_columns_and_null_where_they_do_not_fit(
+    installed: Any, broker: BrokerProcess, log: list[Event]
+) -> None:
+    table = past(installed, broker).schema(COLUMNS).load().orderBy("tick").toArrow()
+    assert table.to_pylist() == [expected(event) for event in log]
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "price > 50",
+        "price <= 50 AND symbol <> 'DIS'",
+        "symbol LIKE 'D\\\\_%' AND price IS NOT NULL",
+        "symbol IN ('KO', 'it''s') AND number >= 100",
+        "price IS NULL AND symbol = 'DIS'",
+        "symbol <=> 'KO' AND NOT (price = 7)",
+        "at < TIMESTAMP '2026-11-05 00:00:00Z' AND tick > 17",
+        "symbol = 'DIS' AND symbol = 'KO'",
+    ],
+)
+def test_what_spark_leaves_to_the_source_changes_no_result(
+    installed: Any, broker: BrokerProcess, log: list[Event], where: str
+) -> None:
+    reader = past(installed, broker).schema(COLUMNS)
+    local = installed.createDataFrame([expected(e) for e in log], COLUMNS)
+    found = reader.load().where(where).select("tick").collect()
+    assert texts(found) == texts(local.where(where).select("tick").collect())
+
+
+def test_a_misfit_can_be_an_error(installed: Any, broker: BrokerProcess) -> None:
+    frame = past(installed, broker, onMismatch="fail").schema("price DOUBLE").load()
+    with pytest.raises(Exception, match=r"event paris:\d+: price is .* does not fit DOUBLE"):
+        frame.collect()
+
+
+def test_a_batch_lies_between_two_places(
+    installed: Any, broker: BrokerProcess, log: list[Event]
+) -> None:
+    def ticks(**options: Any) -> list[int]:
+        return sorted(r.tick for r in past(installed, broker, **options).load().collect())
+
+    assert ticks(since="paris:10", until="paris:20") == list(range(11, 21))
+    assert ticks(since="paris:2990") == list(range(2991, COUNT + 1))
+    middle = log[COUNT // 2].time
+    moment = datetime.fromtimestamp(middle, UTC) + timedelta(microseconds=1)
+    split = sum(e.time < moment.timestamp() for e in log)
+    assert ticks(until=moment.isoformat()) == list(range(1, split + 1))
+    assert ticks(since=moment.isoformat()) == list(range(split + 1, COUNT + 1))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"filtre": "a = 1"}, "there is no option 'filtre'.*filter"),
+        ({"filter": "a = = 1"}, "expected"),
+        ({"since": "yesterday"}, "option since: 'yesterday' says no place to begin"),
+        ({"since": "paris:999999"}, "stream paris ends at tick 3000.*lost its log"),
+        ({"onGap": "stop"}, "option onGap: 'stop' is none of fail, continue"),
+        ({"timeout": "soon"}, "option timeout: 'soon' is no number of seconds"),
+        ({"partitionTicks": "0"}, "option partitionTicks: '0' is no whole number"),
+        ({"maxEventsPerTrigger": "5"}, "maxEventsPerTrigger: a batch is read as a whole"),
+        ({"url": "http://here"}, "no broker's address"),
+        ({"url": "tidings://127.0.0.1:1", "timeout": "0.1"}, "no broker can be reached"),
+    ],
+)
+def test_what_is_wrong_with_an_option_is_said(
+    installed: Any, broker: BrokerProcess, options: dict[str, str], words: str
+) -> None:
+    said = {"url": broker.url, **options}
+    with pytest.raises(Exception, match=f"(?s){words}"):
+        installed.read.format("tidings").options(**said).load().collect()
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        ("tick STRING", "column tick is of the event itself and is BIGINT, not STRING"),
+        ("a MAP<STRING, STRING>", "column a: no attribute can be MAP<STRING,STRING>"),
+    ],
+)
+def test_columns_that_cannot_be_are_refused(
+    installed: Any, broker: BrokerProcess, schema: str, words: str
+) -> None:
+    with pytest.raises(Exception, match=words):
+        past(installed, broker).schema(schema).load().collect()
+
+
+# -- streams -----------------------------------------------------------------------------------
+
+
+class Stream:
+    """A query that writes what it reads to Parquet, and can be begun again."""
+
+    def __init__(self, spark: Any, url: str, folder: Path, **options: Any) -> None:
+        self._spark, self._folder = spark, folder
+        self._options = {"url": url, "timeout": 30, **options}
+
+    def start(self, **trigger: Any) -> Any:
+        source = self._spark.readStream.format("tidings").options(**self._options).load()
+        writer = source.writeStream.format("parquet").trigger(**trigger)
+        writer = writer.option("checkpointLocation", str(self._folder / "checkpoint"))
+        return writer.start(str(self._folder / "rows"))
+
+    def catch_up(self) -> Any:
+        query = self.start(availableNow=True)
+        assert query.awaitTermination(60)
+        return query
+
+    def ticks(self) -> list[int]:
+        if not (self._folder / "rows" / "_spark_metadata").exists():
+            return []
+        rows = self._spark.read.schema("tick BIGINT").parquet(str(self._folder / "rows")).collect()
+        return sorted(row.tick for row in rows)
+
+
+def test_no_more_is_read_at_a_time_than_was_asked_for(
+    installed: Any, broker: BrokerProcess, log: list[Event], tmp_path: Path
+) -> None:
+    stream = Stream(installed, broker.url, tmp_path, since="begin", maxEventsPerTrigger=1_250)
+    query = stream.catch_up()
+    sizes = [p.numInputRows for p in query.recentProgress if p.numInputRows]
+    assert sizes == [1_250, 1_250, 500]
+    assert stream.ticks() == [e.tick for e in log]
+
+
+def test_another_filter_cannot_go_on_from_a_checkpoint(
+    installed: Any, broker: BrokerProcess, tmp_path: Path
+) -> None:
+    Stream(installed, broker.url, tmp_path, filter="number < 10", since="begin").catch_up()
+    other = Stream(installed, broker.url, tmp_path, filter="number < 20", since="begin")
+    with pytest.raises(Exception, match="the checkpoint belongs to another filter than"):
+        other.catch_up()
+
+
+def test_every_event_comes_once_though_broker_and_query_are_stopped(
+    installed: Any, tmp_path: Path
+) -> None:
+    def publish() -> None:
+        with connect_sync(broker.url, name="feed") as client:
+            while not enough.is_set():
+                client.publish_many(quotes(200, seed=client.kept))
+
+    enough = threading.Event()
+    with running(tmp_path / "broker") as broker:
+        publisher = threading.Thread(target=publish)
+        publisher.start()
+        try:
+            stream = Stream(installed, broker.url, tmp_path, filter="number < 150", since="begin")
+            for _ in range(2):
+                query = stream.start(processingTime="0 seconds")
+                before = len(stream.ticks())
+                until(lambda b=before: len(stream.ticks()) > b, query)
+                broker.kill()
+                broker.start()
+                before = len(stream.ticks())
+                until(lambda b=before: len(stream.ticks()) > b, query)
+                query.stop()
+        finally:
+            enough.set()
+            publisher.join()
+        stream.catch_up()
+        wanted = [e.tick for e in log_of(broker) if e.notification["number"] < 150]
+    assert stream.ticks() == wanted
+
+
+def until(condition: Any, query: Any) -> None:
+    """Wait for something that a query brings about."""
+    end = monotonic() + 60
+    while not condition():
+        assert not query.awaitTermination(0.05), query.exception()
+        assert monotonic() < end, "it does not happen"
+
+
+def test_a_broker_that_stays_away_fails_the_query_with_its_address(
+    installed: Any, tmp_path: Path
+) -> None:
+    with running(tmp_path / "broker") as broker:
+        with connect_sync(broker.url) as client:
+            client.publish({"number": 1})
+        stream = Stream(installed, broker.url, tmp_path, since="begin", timeout=0.5)
+        query = stream.start(processingTime="0 seconds")
+        until(lambda: stream.ticks() == [1], query)
+        broker.kill()
+        with pytest.raises(Exception, match=f"no broker can be reached at .*{broker.port}"):
+            query.awaitTermination(60)
+        broker.start()
+        stream.catch_up()
+        assert stream.ticks() == [1]
+
+
+def test_where_events_are_gone_the_query_says_so_or_goes_on(installed: Any, tmp_path: Path) -> None:
+    from tidings.broker.store import SQLiteStore
+
+    with running(tmp_path / "broker") as broker:
+        stream = Stream(installed, broker.url, tmp_path, since="paris:0")
+        with connect_sync(broker.url) as client:
+            for number in range(4):
+                client.publish_many({"number": number} for _ in range(50))
+        broker.stop()
+        store = SQLiteStore(broker.folder / "store", broker.name)
+        first = store.trim(before=log_of(broker)[120].time)
+        store.close()
+        assert 1 < first <= 121
+        broker.start()
+        with pytest.raises(Exception, match=f"no longer kept from tick 1 on: {first - 1} ticks"):
+            stream.catch_up()
+        Stream(installed, broker.url, tmp_path, since="paris:0", onGap="continue").catch_up()
+        assert stream.ticks() == list(range(first, 201))
