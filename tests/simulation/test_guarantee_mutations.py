@@ -65,7 +65,7 @@ def test_an_interrupted_flow_that_goes_on_as_if_nothing_was(patch: Patch) -> Non
 
 
 def test_readers_that_follow_a_flow_before_it_holds_what_they_want(patch: Patch) -> None:
-    patch(Deliveries, "_is_covered", lambda self, flow: flow.is_live)
+    patch(Deliveries, "_is_covered", lambda self, flow, filter: flow.is_live)
     assert is_caught("line", "simple", "subscriptions", "none")
 
 

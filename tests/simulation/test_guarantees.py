@@ -159,6 +159,20 @@ def test_what_is_no_longer_advertised_is_fetched_all_the_same() -> None:
     unadvertised()
 
 
+def test_a_subscription_to_what_is_no_longer_advertised_starts_behind_what_was() -> None:
+    script(
+        PAIR,
+        join("c0", "b0"),
+        join("c1", "b1"),
+        Step(1.0, "advertise", client="c1", id="a", filter="TRUE"),
+        subscribe(2.0, "c0", "x = 1"),
+        publish(10.2, "c1", x=6),
+        Step(10.3, "advertise", client="c1", id="a", filter="x < 2"),
+        subscribe(10.7, "c0", "x = 6"),
+        advertisements="simple",
+    )
+
+
 def test_a_subscription_that_is_refused_in_one_stream_is_over_in_all() -> None:
     script(
         PAIR,

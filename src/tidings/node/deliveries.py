@@ -233,7 +233,7 @@ class Deliveries:
         position = reader.positions.get(stream)
         if position is None and not now:
             self._fetch_for(reader, stream, BEGIN, after=reader.begun)
-        elif not self._is_covered(flow):
+        elif not self._is_covered(flow, reader.filter):
             if position is None:
                 flow.waiting[reader] = None
                 self._probe(flow)
@@ -244,12 +244,21 @@ class Deliveries:
         else:
             self._fetch_for(reader, stream, position)
 
-    def _is_covered(self, flow: Flow) -> bool:
-        """Whether a flow holds all that is wanted here, so that a reader may just follow it."""
-        if flow.stream == self._node.name:
+    def _is_covered(self, flow: Flow, filter: Filter) -> bool:
+        """Whether a flow holds all that the filter matches, so that a reader may just follow it.
+
+        That nothing had to be told for it says so, unless that was because nobody advertises it:
+        then events that were advertised before may still be on their way to others.
+        """
+        node = self._node
+        if flow.stream == node.name:
             return True
-        via = self._node.neighbours.get(self.ways.via(flow.stream) or "")
-        return via is not None and flow.is_live and flow.told == via.told
+        via = node.neighbours.get(self.ways.via(flow.stream) or "")
+        if via is None or not flow.is_live or flow.told != via.told:
+            return False
+        if node.advertisements is None:
+            return True
+        return any(told.covers(filter) for told in node.subscriptions.told(via))
 
     def _follow(self, reader: Reader, flow: Flow, position: int) -> None:
         reader.begins(flow.stream, position)
