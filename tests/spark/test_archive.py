@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +114,7 @@ import sys
 from tidings.spark.archive import archive
 from tidings.spark.lake import Lake
 archive(
-    sys.argv[1], Lake(sys.argv[2]), batch=500, every=0.05, wait=30,
+    sys.argv[1], Lake(sys.argv[2]), batch=2_000, every=0.2, wait=30,
     progress=lambda report: print(report.events, flush=True),
 )
 """
@@ -128,35 +129,42 @@ def archiver(broker: BrokerProcess, lake: Lake) -> subprocess.Popen[str]:
 
 
 def test_each_event_is_archived_once_whoever_is_killed(broker: BrokerProcess, lake: Lake) -> None:
-    total = 20_000
+    numbers, enough = count(), threading.Event()
+
+    def until_enough() -> Iterator[dict[str, int]]:
+        for n in numbers:
+            yield {"n": n}
+            if n % 50 == 49 and enough.wait(0.01):  # some thousand a second
+                return
 
     def publish_all() -> None:
         with tidings.connect_sync(broker.url, wait=30) as client:
-            client.publish_many({"n": n} for n in range(total))
+            client.publish_many(until_enough())
 
     publisher = threading.Thread(target=publish_all)
     publisher.start()
-    for killed in ("archiver", "broker", "both"):
-        process = archiver(broker, lake)
-        assert process.stdout is not None
-        assert process.stdout.readline()  # a commit
-        if killed in ("broker", "both"):
-            broker.kill()
-            broker.start()
-        if killed == "broker":
-            process.stdout.readline()
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        process.stdout.close()
-        ticks = [e.tick for e in lake.events()]
-        assert ticks == list(range(1, len(ticks) + 1))
-        assert lake.held()["paris"] == len(ticks)
-        with tidings.connect_sync(broker.url) as client:
-            client.publish({"n": -1})  # so that there is something to commit for the next one
-    publisher.join()
+    try:
+        for killed in ("archiver", "broker", "both"):
+            process = archiver(broker, lake)
+            assert process.stdout is not None
+            assert process.stdout.readline()  # a commit
+            if killed != "archiver":
+                broker.kill()
+                broker.start()
+            if killed == "broker":
+                assert process.stdout.readline()
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            process.stdout.close()
+            ticks = [e.tick for e in lake.events()]
+            assert ticks == list(range(1, len(ticks) + 1))
+            assert lake.held()["paris"] == len(ticks) > 0
+    finally:
+        enough.set()
+        publisher.join()
     archive(broker.url, lake, until="live")
     assert archived(lake) == log(broker)
-    assert sum(e.notification["n"] >= 0 for e in lake.events()) == total
+    assert [e.notification["n"] for e in lake.events()] == list(range(next(numbers)))
 
 
 def trimmed(broker: BrokerProcess) -> int:
@@ -203,3 +211,33 @@ def test_another_broker_of_the_same_name_is_told_from_the_one_that_was_archived(
     finally:
         impostor.stop()
     assert len(archived(lake)) == 10
+
+
+def test_streams_of_a_network_are_archived_and_a_gap_of_one_costs_the_other_nothing(
+    lake: Lake, tmp_path: Path
+) -> None:
+    for city in ("paris", "rome"):
+        (tmp_path / city).mkdir()
+    paris = BrokerProcess(tmp_path / "paris", config="[neighbours]\nrome = {}\n")
+    paris.start()
+    dial = f'[neighbours]\nparis = "127.0.0.1:{paris.port}"\n'
+    rome = BrokerProcess(tmp_path / "rome", name="rome", config=dial)
+    rome.start()
+    try:
+        publish(paris, range(50))
+        publish(rome, range(70))
+        archive(paris.url, lake, until="paris:50,rome:70")
+        for numbers in (range(100, 150), range(150, 160)):
+            publish(rome, numbers)
+            publish(paris, numbers)
+        lost = trimmed(rome)
+        archive(paris.url, lake, until="paris:110,rome:130", on_gap="continue", batch=20)
+    finally:
+        rome.stop()
+        paris.stop()
+    assert lake.gaps() == [Gap("rome", 70, lost)]
+    assert lake.held() == {"paris": 110, "rome": 130}
+    found = list(lake.events())
+    assert [e.tick for e in found if e.stream == "paris"] == list(range(1, 111))
+    kept = [*range(1, 71), *range(lost + 1, 131)]
+    assert [e.tick for e in found if e.stream == "rome"] == kept

@@ -605,6 +605,59 @@ def network(
             raise typer.Exit(0) from None
 
 
+pipeline = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Keep events in a lake for as long as you like.",
+)
+app.add_typer(pipeline, name="pipeline")
+
+
+@pipeline.command()
+def archive(
+    lake: Annotated[
+        Path, typer.Option("--lake", metavar="DIR", help="A Delta table; made if it is missing.")
+    ],
+    url: Url = _HERE,
+    token: Token = None,
+    authority: Authority = None,
+    filter: Annotated[
+        str, typer.Option("--filter", metavar="FILTER", help="What to archive.")
+    ] = "TRUE",
+    until_live: Annotated[
+        bool, typer.Option("--until-live", help="End once it has caught up.")
+    ] = False,
+    skip_gaps: Annotated[
+        bool,
+        typer.Option("--skip-gaps", help="Go on though brokers no longer keep what comes next."),
+    ] = False,
+) -> None:
+    """Bring what is published into a lake, each event once.
+
+    It begins where the lake ends, and goes on until Ctrl-C. Killed at any moment and started
+    again, it goes on where it was: how far the lake is is part of the same commit as the events.
+    The lake is a Delta table by day, which any reader of Delta sees just as it was committed.
+
+    \b
+    Examples:
+      tidings pipeline archive --lake quotes
+      tidings pipeline archive --lake falling --filter "change < 0" --until-live
+    """
+    with failures_told():
+        from tidings.cli.pipeline import archive_events
+
+        archive_events(
+            url,
+            lake,
+            token=token,
+            authority=authority,
+            filter=filter,
+            until_live=until_live,
+            skip_gaps=skip_gaps,
+        )
+
+
 @app.command()
 def demo(
     seconds: Annotated[
