@@ -12,6 +12,7 @@ BENCHMARKS = {
     "anatomy": "where the time of one match goes",
     "routing": "one filter comes and goes, in tables of 1k and 100k",
     "simulation": "messages per second in a tree of 100 brokers",
+    "spark_match": "rows of a DataFrame against 10k and 100k filters, beside a join",
     "throughput": "events per second of one broker on one core",
     "peers": "what a wanted event costs, beside Mosquitto, NATS and RabbitMQ",
     "latency": "through chains of brokers, beside Gryphon's of 2006",

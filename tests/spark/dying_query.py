@@ -1,4 +1,4 @@
-"""A query that publishes, and is killed with all of Spark around the commit of its batch 1."""
+"""A query that publishes, and is killed with all of Spark when its batch 1 is to be committed."""
 
 from __future__ import annotations
 
@@ -17,11 +17,8 @@ from tidings.spark.source import TidingsSource
 
 class Dying(StreamWriter):
     def commit(self, messages: list[Any], batchId: int) -> None:  # noqa: N803
-        group, moment = int(os.environ["DYING_GROUP"]), os.environ["DYING_MOMENT"]
         if batchId == 1:
-            if moment == "published":
-                super().commit(messages, batchId)
-            os.killpg(group, signal.SIGKILL)
+            os.killpg(int(os.environ["DYING_GROUP"]), signal.SIGKILL)
             os.kill(os.getpid(), signal.SIGKILL)
         super().commit(messages, batchId)
 
@@ -31,8 +28,8 @@ class DyingSource(TidingsSource):
         return Dying(writing(self.options), schema, overwrite=overwrite)
 
 
-def main(feed: str, url: str, checkpoint: str, moment: str) -> None:
-    os.environ |= {"DYING_GROUP": str(os.getpgid(0)), "DYING_MOMENT": moment}
+def main(feed: str, url: str, checkpoint: str) -> None:
+    os.environ["DYING_GROUP"] = str(os.getpgid(0))
     with session("dying", master="local[2]", work_is_in_python=True) as spark:
         install(spark)
         spark.dataSource.register(DyingSource)

@@ -112,9 +112,12 @@ def test_a_process_makes_the_index_once(spark: Any, rows: Any) -> None:
 def test_a_stream_is_matched_as_a_table_is(spark: Any, rows: Any, tmp_path: Path) -> None:
     source = Path(rows.inputFiles()[0].removeprefix("file://")).parent
     stream = spark.readStream.schema(rows.schema).parquet(str(source))
+    stream = stream.withWatermark("time", "1 second")
     folder = tmp_path / "filters"
     folder.mkdir()
-    matched = match(stream, FILTERS, few=0, folder=folder).select("row", "matches")
+    matched = match(stream, FILTERS, few=0, folder=folder).select("row", "time", "matches")
+    watermark = stream.schema["time"].metadata
+    assert matched.schema["time"].metadata == watermark != {}
     query = (
         matched.writeStream.format("memory")
         .queryName("matched")

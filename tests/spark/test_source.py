@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import threading
 from collections.abc import Iterator
@@ -13,8 +14,9 @@ from typing import Any
 import pytest
 
 from tests.client.brokers import BrokerProcess
+from tests.network.brokers import Network
 from tests.spark.brokers import log_of, running
-from tidings.client import connect_sync
+from tidings.client import connect, connect_sync
 from tidings.events import Filter, Notification
 from tidings.node import Event
 from tidings.spark import install
@@ -251,7 +253,7 @@ def test_every_event_comes_once_though_broker_and_query_are_stopped(
 ) -> None:
     def publish() -> None:
         with connect_sync(broker.url, name="feed") as client:
-            while not enough.is_set():
+            while not enough.wait(0.05):  # a few thousand a second are enough
                 client.publish_many(quotes(200, seed=client.kept))
 
     enough = threading.Event()
@@ -283,6 +285,36 @@ def until(condition: Any, query: Any) -> None:
     while not condition():
         assert not query.awaitTermination(0.05), query.exception()
         assert monotonic() < end, "it does not happen"
+
+
+def test_the_streams_of_a_network_are_read_through_one_broker(
+    installed: Any, tmp_path: Path
+) -> None:
+    """No tick is missing at the end of a stream whose broker is another one."""
+
+    async def network() -> None:
+        async with Network(tmp_path, [("a", "b")]) as brokers:
+            await brokers.agreed()
+            stream = Stream(installed, brokers["a"].url, tmp_path / "s", since="begin", **limits)
+            for round in range(2):
+                for name, count in (("a", 30), ("b", 500)):
+                    async with connect(brokers[name].url) as client:
+                        await client.publish_many(quotes(count, seed=round))
+                query = stream.catch_up()
+                sizes = [p.numInputRows for p in query.recentProgress]
+                assert max(sizes) <= 400
+            found = installed.read.parquet(str(tmp_path / "s" / "rows")).collect()
+            logs = {(e.stream, e.tick) for log in brokers.logs().values() for e in log}
+            assert len(found) == len(logs) == 1_060
+            assert {(row.stream, row.tick) for row in found} == logs
+            reader = installed.read.format("tidings").option("url", brokers["b"].url)
+            behind = reader.option("since", "b:990").option("until", "a:7,b:995").load().collect()
+            assert {r.id for r in behind} == {f"a:{n}" for n in range(1, 8)} | {
+                f"b:{n}" for n in range(991, 996)
+            }
+
+    limits = {"maxEventsPerTrigger": 400, "partitionTicks": 150}
+    asyncio.run(network())
 
 
 def test_a_broker_that_stays_away_fails_the_query_with_its_address(

@@ -5,7 +5,21 @@ written, and tested, below this row and without Spark. Importing this package im
 PySpark nor Java: the first session does.
 """
 
+from typing import TYPE_CHECKING
+
+from tidings.spark.columns import column
 from tidings.spark.java import NoJavaError
+from tidings.spark.match import match
 from tidings.spark.session import session
 
-__all__ = ["NoJavaError", "session"]
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["NoJavaError", "column", "install", "match", "session"]
+
+
+def install(spark: "SparkSession") -> None:
+    """Make the format "tidings" known to a session, to read events and to publish rows."""
+    from tidings.spark.source import register
+
+    register(spark)

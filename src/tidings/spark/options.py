@@ -1,0 +1,166 @@
+"""Options: what a user of the format "tidings" may say, checked before anything begins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final, Literal, cast
+from urllib.parse import unquote, urlsplit
+
+from tidings.client.address import DEFAULT, read_address
+from tidings.client.positions import beginning
+from tidings.events import Filter, TidingsError
+from tidings.node.requests import Since
+
+_BOTH: Final = ("url", "token", "timeout")
+_READING: Final = (
+    *_BOTH,
+    "filter",
+    "since",
+    "until",
+    "maxEventsPerTrigger",
+    "onGap",
+    "onMismatch",
+    "partitionTicks",
+)
+_WRITING: Final = (*_BOTH, "staging", "deadLetters", "maxEventBytes")
+_SPARKS: Final = frozenset({"path", "checkpointlocation", "queryname"})
+"""What Spark itself says to every format."""
+
+
+@dataclass(frozen=True)
+class Broker:
+    """Where the broker is, and how long it may be away before a task fails."""
+
+    url: str = DEFAULT
+    token: str | None = field(default=None, repr=False)
+    timeout: float = 30.0
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What to read, and how."""
+
+    broker: Broker
+    filter: Filter
+    since: Since
+    until: Since
+    most: int | None
+    """So many ticks at a time, at most."""
+    on_gap: Literal["fail", "continue"]
+    on_mismatch: Literal["null", "fail"]
+    partition: int
+    """So many ticks of a stream make a task of a batch."""
+
+
+@dataclass(frozen=True)
+class Writing:
+    """Where to publish, and what to keep for it."""
+
+    broker: Broker
+    staging: str | None
+    """A folder that the driver and all workers can reach."""
+    dead_letters: str | None
+    most: int
+    """A row of more bytes is no notification."""
+
+
+def reading(options: Mapping[str, str], *, is_stream: bool) -> Reading:
+    """The options of a source; `TidingsError` says what is wrong with them."""
+    said = _known(options, _READING)
+    if is_stream and "until" in said:
+        raise TidingsError("option until: a stream has no end; read a batch, or leave it out")
+    if not is_stream and "maxEventsPerTrigger" in said:
+        raise TidingsError("option maxEventsPerTrigger: a batch is read as a whole; leave it out")
+    most = said.get("maxEventsPerTrigger")
+    return Reading(
+        broker=_broker(said),
+        filter=Filter.parse(said["filter"]) if "filter" in said else Filter.all(),
+        since=_place("since", said, None if is_stream else "begin"),
+        until=_place("until", said, None),
+        most=None if most is None else _count("maxEventsPerTrigger", most),
+        on_gap=cast(Literal["fail", "continue"], _one_of(said, "onGap", ("fail", "continue"))),
+        on_mismatch=cast(Literal["null", "fail"], _one_of(said, "onMismatch", ("null", "fail"))),
+        partition=_count("partitionTicks", said.get("partitionTicks", "100000")),
+    )
+
+
+def writing(options: Mapping[str, str]) -> Writing:
+    """The options of a sink; `TidingsError` says what is wrong with them."""
+    said = _known(options, _WRITING)
+    broker = _broker(said)
+    if len(read_address(broker.url).places) > 1:
+        raise TidingsError(
+            f"option url: {broker.url} names several brokers, but only one of them can know what "
+            "was published already; give one"
+        )
+    checkpoint = options.get("checkpointLocation")
+    folder = said.get("staging") or (None if checkpoint is None else f"{checkpoint}/tidings")
+    return Writing(
+        broker=broker,
+        staging=None if folder is None else _folder("staging", folder),
+        dead_letters=_folder("deadLetters", said["deadLetters"]) if "deadLetters" in said else None,
+        most=_count("maxEventBytes", said.get("maxEventBytes", str(1 << 20))),
+    )
+
+
+def _known(options: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
+    """What was said, under our names: Spark does not tell upper from lower case."""
+    spelt = {name.lower(): name for name in names}
+    for option in options:
+        if option.lower() not in spelt and option.lower() not in _SPARKS:
+            raise TidingsError(f"there is no option {option!r}; there are {', '.join(names)}")
+    return {spelt[o.lower()]: text for o, text in options.items() if o.lower() in spelt}
+
+
+def _broker(said: Mapping[str, str]) -> Broker:
+    url = said.get("url", DEFAULT)
+    read_address(url)
+    text = said.get("timeout", "30")
+    try:
+        timeout = float(text)
+    except ValueError:
+        timeout = -1.0
+    if not 0 < timeout < 1e6:
+        raise TidingsError(f"option timeout: {text!r} is no number of seconds")
+    return Broker(url, said.get("token"), timeout)
+
+
+def _place(name: str, said: Mapping[str, str], default: Since) -> Since:
+    text = said.get(name)
+    try:
+        return default if text is None else beginning(text)
+    except TidingsError as problem:
+        raise TidingsError(f"option {name}: {problem}") from None
+
+
+def _count(name: str, text: str) -> int:
+    if not text.isascii() or not text.isdecimal() or int(text) < 1:
+        raise TidingsError(f"option {name}: {text!r} is no whole number from 1 on")
+    return int(text)
+
+
+def _one_of(said: Mapping[str, str], name: str, choices: tuple[str, ...]) -> str:
+    text = said.get(name, choices[0])
+    if text not in choices:
+        raise TidingsError(f"option {name}: {text!r} is none of {', '.join(choices)}")
+    return text
+
+
+def _folder(name: str, text: str) -> str:
+    """A path of the file system: all that happens there happens by renaming files."""
+    parts = urlsplit(text)
+    if parts.scheme == "file":
+        return unquote(parts.path)
+    if parts.scheme:
+        raise TidingsError(
+            f"option {name}: {text!r} is no folder of a file system; give one that the driver "
+            "and all workers can reach"
+        )
+    return text
+
+
+def time_text(seconds: float) -> str:
+    """A time in seconds since 1970, as an offset holds it."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat()

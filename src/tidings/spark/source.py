@@ -1,0 +1,61 @@
+"""The format "tidings" of Spark: events to read, as a batch or a stream, and rows to publish."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import StructType
+
+from tidings.spark.options import reading, writing
+from tidings.spark.reader import BatchReader, StreamReader
+from tidings.spark.rows import GENERIC
+from tidings.spark.sink import BatchWriter, StreamWriter
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class TidingsSource(DataSource):
+    """What `spark.read.format("tidings")` and its kin find.
+
+    Options of all: `url`, `token`, and `timeout`, the seconds that a broker may be away (30).
+
+    To read: `filter`; `since` (begin, a time, how long ago, or a cursor; a batch begins at the
+    beginning and a stream now, unless it is said); `until` (of a batch); `maxEventsPerTrigger`
+    (of a stream: so many ticks at a time, so no more events); `onGap`, what to do where events
+    are no longer kept (fail, or continue); `onMismatch`, what becomes of a value that does not
+    fit its column (null, or fail); `partitionTicks`, how many ticks make a task (100000).
+    Columns are described in `rows`.
+
+    To publish: `staging`, a folder that the driver and all workers share (a stream has one in
+    its checkpointLocation); `deadLetters`, a folder for rows that are no notifications, which
+    otherwise fail the query; `maxEventBytes`, above which a row is none (1 MiB).
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """What to say to `format`."""
+        return "tidings"
+
+    def schema(self) -> str:
+        return GENERIC
+
+    def reader(self, schema: StructType) -> BatchReader:
+        return BatchReader(reading(self.options, is_stream=False), schema)
+
+    def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802
+        return StreamReader(reading(self.options, is_stream=True), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+        return BatchWriter(writing(self.options), schema, overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802
+        return StreamWriter(writing(self.options), schema, overwrite=overwrite)
+
+
+def register(spark: SparkSession) -> None:
+    """Make the format known to a session."""
+    spark.dataSource.register(TidingsSource)
+    # Else Spark refuses a source that takes filters.
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")

@@ -1,0 +1,160 @@
+"""Staging: rows that are to be published, written down first, so that each is published once.
+
+Spark runs a micro-batch again if it was killed within it, and its rows may then come in another
+order, or in other tasks. So nothing is published from a task::
+
+    task      rows → notifications → a file                                  (all tasks)
+    driver    manifest: these files, in this order, behind number N          (renamed into place)
+    driver    publish them as N+1, N+2, …                                    (the broker counts)
+    driver    manifest: done; files deleted
+
+The manifest decides. Whoever finds one publishes its files, not those of the tasks that have run
+again, and goes on behind what the broker says it has kept of this session's name. Before there is
+one, nothing was published, and the new files will do.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Final
+from uuid import uuid4
+
+import msgspec
+
+from tidings.events import Notification, TidingsError
+from tidings.node.messages import Event
+from tidings.node.records import pack_notification
+from tidings.node.wire import pack, unpack
+
+_RECORD: Final = 1_000
+"""So many notifications are written at a time."""
+_LENGTH: Final = 4
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """What a micro-batch publishes; the first that was written is the one that counts."""
+
+    batch: int
+    files: tuple[str, ...]
+    total: int
+    broker: str
+    """The broker it is published at,"""
+    behind: int
+    """and the number of its last notification that is not of this batch."""
+    is_done: bool = False
+
+
+class Staging:
+    """The folder of one query."""
+
+    def __init__(self, folder: str | Path, query: str) -> None:
+        self.folder: Final = Path(folder) / query
+        self._rows = self.folder / "rows"
+
+    # -- in a task -----------------------------------------------------------------------------
+
+    def write(self, rows: Iterator[tuple[int, Notification]]) -> tuple[str, int, int]:
+        """Write numbered notifications to a new file.
+
+        Returns its name, how many there are, and how many bytes the largest has.
+        """
+        self._rows.mkdir(parents=True, exist_ok=True)
+        name = f"{uuid4().hex}.rows"
+        count = largest = 0
+        with open(self._rows / name, "wb") as file:
+            while part := list(islice(rows, _RECORD)):
+                record = pack(Event("", number, said) for number, said in part)
+                file.write(len(record).to_bytes(_LENGTH, "big") + record)
+                count += len(part)
+                largest = max(largest, *(size_of(said) for _, said in part))
+            file.flush()
+            os.fsync(file.fileno())
+        _sync_folder(self._rows)
+        return name, count, largest
+
+    # -- in the driver -------------------------------------------------------------------------
+
+    def manifest(self, batch: int) -> Manifest | None:
+        """What was decided of a batch; `TidingsError` if a later one was published."""
+        latest = max((int(p.stem) for p in self.folder.glob("*.json")), default=-1)
+        if latest > batch:
+            raise TidingsError(
+                f"batch {latest} of this query was published, and now comes batch {batch}: the "
+                f"checkpoint is older than what {self.folder} says. Delete the checkpoint, too, "
+                "to begin anew"
+            )
+        try:
+            return msgspec.json.decode(self._path(batch).read_bytes(), type=Manifest)
+        except FileNotFoundError:
+            return None
+        except msgspec.MsgspecError as problem:
+            raise TidingsError(f"{self._path(batch)} is damaged: {problem}") from None
+
+    def decide(self, manifest: Manifest) -> None:
+        """Write a manifest, in place of any other."""
+        path = self._path(manifest.batch)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = path.with_suffix(".new")
+        with open(fresh, "wb") as file:
+            file.write(msgspec.json.encode(manifest))
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.rename(path)
+        _sync_folder(path.parent)
+
+    def events(self, files: Sequence[str], *, skip: int = 0) -> Iterator[Event]:
+        """What is in the files, but for so many at the beginning; ticks are rows of a task."""
+        for name in files:
+            try:
+                content = (self._rows / name).read_bytes()
+            except FileNotFoundError:
+                raise TidingsError(
+                    f"{self._rows / name} is not there: the option staging must be a folder that "
+                    "the driver and all workers share"
+                ) from None
+            at = 0
+            while at < len(content):
+                size = int.from_bytes(content[at : at + _LENGTH], "big")
+                at += _LENGTH
+                record = unpack(content[at : at + size], "")
+                at += size
+                yield from record[skip:]
+                skip = max(0, skip - len(record))
+
+    def finish(self, manifest: Manifest) -> None:
+        """All of it is published: remember only that."""
+        self.decide(msgspec.structs.replace(manifest, files=(), is_done=True))
+        self.clear(manifest.batch)
+
+    def clear(self, batch: int) -> None:
+        """Delete what no batch from this one on needs: also what tasks left that were killed."""
+        for path in self._rows.glob("*.rows"):
+            path.unlink(missing_ok=True)
+        for path in self.folder.glob("*.json"):
+            if int(path.stem) < batch:
+                path.unlink(missing_ok=True)
+
+    def discard(self, files: Sequence[str]) -> None:
+        """Delete files that will not be published."""
+        for name in files:
+            (self._rows / name).unlink(missing_ok=True)
+
+    def _path(self, batch: int) -> Path:
+        return self.folder / f"{batch}.json"
+
+
+def size_of(notification: Notification) -> int:
+    """Its bytes on the wire; `TidingsError` if it cannot travel."""
+    return len(memoryview(pack_notification(notification)))
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a new name in it last."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
