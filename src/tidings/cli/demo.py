@@ -15,7 +15,7 @@ import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -58,13 +58,13 @@ class Desk:
     @property
     def is_right(self) -> bool:
         """Whether it heard just what was to be heard: all of it, once, in the streams' order."""
-        heard = sorted(str(dict(e)) for e in self.heard)
+        heard = sorted(_text(event) for event in self.heard)
         ticks: dict[str, int] = {}
         for event in self.heard:
             if event.tick <= ticks.get(event.stream, 0):
                 return False
             ticks[event.stream] = event.tick
-        return heard == sorted(str(dict(Notification(e))) for e in self.expected)
+        return heard == sorted(map(_text, self.expected))
 
 
 def desks() -> list[Desk]:
@@ -299,6 +299,11 @@ class _Teller:
         for moment, what in news[self._told :]:
             self._out.print(f"{moment:5.1f} s  {what}")
         self._told = len(news)
+
+
+def _text(event: Mapping[str, Any]) -> str:
+    """The same for equal events, whatever order their sets and attributes come in."""
+    return Notification({name: event[name] for name in sorted(event)}).to_json()
 
 
 def _free_ports(count: int) -> list[int]:
