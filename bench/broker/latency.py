@@ -154,7 +154,7 @@ def run(*, quick: bool, full: bool = False, out: Path) -> int:
     console.print(
         f"A sync of the disk takes {sync} ms; each event waits for one, at its first broker."
     )
-    note = f"of which {short(sync.p50)} for a sync; Gryphon had none"
+    note = f"of which {short(sync.p50)} for a sync"
     targets = [
         Target(
             f"{what}, {each} hops, p50",

@@ -409,7 +409,7 @@ def up(
     Examples:
       tidings up
       tidings up --config paris.toml
-      tidings up --name paris --listen 127.0.0.1:0 --store /tmp/paris
+      tidings up --name paris --listen 127.0.0.1:0 --store paris
     """
     with failures_told():
         from tidings.cli.up import run_broker
