@@ -256,6 +256,10 @@ def experiment(
         Path | None,
         typer.Option("--out", metavar="DIR", help="Where to write; else experiments/NAME."),
     ] = None,
+    traces: Annotated[
+        bool,
+        typer.Option("--traces", help="Keep all that travelled, and analyse that, too."),
+    ] = False,
     master: Annotated[
         str, typer.Option("--master", metavar="URL", help="The Spark to run on.")
     ] = "local[*]",
@@ -284,7 +288,7 @@ def experiment(
             list_experiments(output())
         else:
             where = out or Path("experiments", chosen.name)
-            run_experiment(chosen, where, full=full, runs=runs, master=master)
+            run_experiment(chosen, where, full=full, runs=runs, master=master, traces=traces)
 
 
 @app.command()
@@ -306,6 +310,10 @@ def simulate(
     save_steps: Annotated[
         Path | None,
         typer.Option("--save-steps", metavar="FILE", help="Write all that happens, as JSON."),
+    ] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option("--trace", metavar="FILE", help="Write all that travels, as Parquet."),
     ] = None,
 ) -> None:
     """Simulate a network of brokers in virtual time.
@@ -353,7 +361,9 @@ def simulate(
     with failures_told():
         from tidings.cli.simulate import simulate_file
 
-        code = simulate_file(scenario, picture=draw, check=check, seed=seed, steps=save_steps)
+        code = simulate_file(
+            scenario, picture=draw, check=check, seed=seed, steps=save_steps, trace=trace
+        )
     raise typer.Exit(code)
 
 

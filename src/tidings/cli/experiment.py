@@ -33,11 +33,19 @@ def list_experiments(console: Console) -> None:
 
 
 def run_experiment(
-    experiment: Experiment[Any], out: Path, *, full: bool, runs: int | None, master: str
+    experiment: Experiment[Any],
+    out: Path,
+    *,
+    full: bool,
+    runs: int | None,
+    master: str,
+    traces: bool,
 ) -> None:
     """Conduct an experiment; print what came out and which files tell it."""
     with _bar(experiment.name) as begun:
-        outcome = conduct(experiment, out, full=full, runs=runs, master=master, begun=begun)
+        outcome = conduct(
+            experiment, out, full=full, runs=runs, master=master, traces=traces, begun=begun
+        )
     show(experiment, outcome, output())
     for path in outcome.files:
         output().print(str(path))

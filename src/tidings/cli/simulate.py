@@ -7,7 +7,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Final
 
@@ -27,6 +27,7 @@ from tidings.simulation.properties import Violation
 from tidings.simulation.random_runs import PROBES
 from tidings.simulation.scenario import Scenario
 from tidings.simulation.simulation import Simulation
+from tidings.simulation.trace import traced
 
 HELD: Final = 0
 VIOLATED: Final = 1
@@ -42,25 +43,27 @@ def simulate_file(
     check: bool = False,
     seed: int | None = None,
     steps: Path | None = None,
+    trace: Path | None = None,
 ) -> int:
     """Play a scenario and print what came of it; returns the exit code."""
     scenario = Scenario.load(path)
     if seed is not None:
         scenario = msgspec.structs.replace(scenario, seed=seed)
-    for file in (picture, steps):
+    for file in (picture, steps, trace):
         if file is not None and not file.parent.is_dir():
             raise TidingsError(f"{file}: there is no folder {file.parent}")
     scenario = written_out(scenario)
     if steps is not None:
         scenario.save(steps)
-    play = checking.begin(scenario) if check else Play.begin(scenario)
     try:
-        run(play, picture)
-        show(play, output())
-        if check:
-            with _spinner("checking"):
-                verdict = checking.finish(play, PROBES if path.suffix == ".json" else ())
-            show_verdict(verdict, output())
+        with nullcontext() if trace is None else traced(trace):
+            play = checking.begin(scenario) if check else Play.begin(scenario)
+            run(play, picture)
+            show(play, output())
+            if check:
+                with _spinner("checking"):
+                    verdict = checking.finish(play, PROBES if path.suffix == ".json" else ())
+                show_verdict(verdict, output())
     except Violation as violation:
         complain(f"this must not happen: {shortened(str(violation), _LONGEST_COMPLAINT)}")
         remark(f"it happens again with: {_command(path, seed)}")

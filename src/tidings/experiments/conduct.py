@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 from tidings.experiments.compare import Comparison, Expected, Finding, Summary, compare
 from tidings.experiments.experiment import Experiment, P, Results, repeated
 from tidings.experiments.report import markdown
+from tidings.experiments.traces import QUANTITIES
 
 
 @dataclass(frozen=True)
@@ -27,9 +29,13 @@ def conduct(
     full: bool = False,
     runs: int | None = None,
     master: str = "local[*]",
+    traces: bool = False,
     begun: Callable[[int], Callable[[int], None]] = lambda total: lambda count: None,
 ) -> Outcome:
     """Measure all points on Spark, compare, and write measurements, plots and report to `out`.
+
+    With `traces`, all that travelled in the simulations is kept in `out`, and what Spark finds
+    there is reported, too.
 
     `begun` is told how many measurements there are once Spark is ready, and returns what is told
     how many of them have finished. If one fails, `ExperimentError` names it, after the
@@ -44,13 +50,14 @@ def conduct(
     points = repeated(experiment.points(full=full), experiment.runs if runs is None else runs)
     out.mkdir(parents=True, exist_ok=True)
     with session(f"tidings {experiment.name}", master=master, work_is_in_python=True) as spark:
-        swept = sweep(experiment, points, spark, begun(len(points)))
+        folder = _emptied(out / "traces") if traces else None
+        swept = sweep(experiment, points, spark, begun(len(points)), traces=folder)
         measured = out / "measurements.parquet"
         parquet.write_table(swept.measurements, measured)
-        traces = out / "failures.txt"
-        traces.unlink(missing_ok=True)
+        failures = out / "failures.txt"
+        failures.unlink(missing_ok=True)
         if (error := swept.error()) is not None:
-            traces.write_text(error.details, encoding="utf-8")
+            failures.write_text(error.details, encoding="utf-8")
             raise error
         summaries = summarise(swept.measurements, spark)
     comparisons = [compare(s, _expected(experiment, points, s)) for s in summaries]
@@ -62,7 +69,8 @@ def conduct(
             experiment,
             comparisons,
             findings,
-            command=_command(experiment.name, full=full, runs=runs),
+            command=_command(experiment.name, full=full, runs=runs, traces=traces),
+            quantities={**experiment.quantities, **(QUANTITIES if traces else {})},
             picture=plots[0].name if plots else None,
         ),
         encoding="utf-8",
@@ -72,6 +80,8 @@ def conduct(
 
 def _expected(experiment: Experiment[P], points: list[P], summary: Summary) -> Expected | None:
     """What was expected of a summary: what is expected of a point with its parameters."""
+    if summary.quantity not in experiment.quantities:
+        return None  # it is from the traces
     given = summary.parameters
     point = next(
         p for p in points if all(getattr(p, name) == value for name, value in given.items())
@@ -79,7 +89,17 @@ def _expected(experiment: Experiment[P], points: list[P], summary: Summary) -> E
     return experiment.expected(point, summary.quantity)
 
 
-def _command(name: str, *, full: bool, runs: int | None) -> str:
-    return f"tidings experiment {name}{' --full' if full else ''}" + (
-        "" if runs is None else f" --runs {runs}"
-    )
+def _emptied(folder: Path) -> Path:
+    """A folder without the traces of an earlier time."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    return folder.absolute()
+
+
+def _command(name: str, *, full: bool, runs: int | None, traces: bool) -> str:
+    options = [
+        *(["--full"] if full else []),
+        *([] if runs is None else [f"--runs {runs}"]),
+        *(["--traces"] if traces else []),
+    ]
+    return " ".join([f"tidings experiment {name}", *options])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import platform
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
@@ -85,6 +85,7 @@ def markdown(
     *,
     command: str,
     picture: str | None,
+    quantities: Mapping[str, str] | None = None,
 ) -> str:
     """The whole report."""
     return "\n".join(
@@ -101,7 +102,7 @@ def markdown(
             "",
             *([f"![{experiment.title}]({picture})", ""] if picture else []),
             *_findings(findings),
-            *_figures(experiment, comparisons),
+            *_figures(quantities or experiment.quantities, comparisons),
             *_sources(comparisons),
         ]
     )
@@ -125,10 +126,10 @@ def _findings(findings: Sequence[Finding]) -> Iterable[str]:
     yield ""
 
 
-def _figures(experiment: Experiment[Any], comparisons: Sequence[Comparison]) -> Iterable[str]:
+def _figures(quantities: Mapping[str, str], comparisons: Sequence[Comparison]) -> Iterable[str]:
     yield "## Figures"
     yield ""
-    for name, meaning in experiment.quantities.items():
+    for name, meaning in quantities.items():
         yield f"- *{name}*: {meaning}"
     yield ""
     yield (

@@ -12,7 +12,9 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
+from contextlib import nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -20,6 +22,8 @@ import pyarrow as pa
 from tidings.events.errors import TidingsError
 from tidings.experiments.compare import Summary
 from tidings.experiments.experiment import Experiment, P, described, parameters, seed_of
+from tidings.experiments.traces import analyse, trace_of
+from tidings.simulation.trace import traced
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -64,20 +68,33 @@ def sweep(
     points: Sequence[P],
     session: SparkSession,
     finished: Callable[[int], None] = lambda count: None,
+    *,
+    traces: Path | None = None,
 ) -> Sweep:
     """Measure all points, the longest first; `finished` is told how many are, now and then.
 
     The table has a column for each parameter, then run, seed, quantity, value and the seconds
     that the point took. What a point yields depends on nothing but the point. A point that
     raises does not keep the others from being measured.
+
+    With `traces`, an empty folder that all machines see, the simulations of each point are traced
+    there, and what Spark finds in the traces is measured, too.
     """
     ordered = sorted(points, key=experiment.weight, reverse=True)
     tasks = session.range(0, len(ordered), 1, max(1, len(ordered)))
-    found = tasks.mapInArrow(_task(experiment, ordered), _FOUND)
+    found = tasks.mapInArrow(_task(experiment, ordered, traces), _FOUND)
     rows = _watched(session.sparkContext, found.toArrow, finished).to_pylist()
     failures = tuple(
         (described(ordered[row["point"]]), row["error"]) for row in rows if row["error"] is not None
     )
+    if traces is not None:
+        seconds = {row["point"]: row["seconds"] for row in rows if row["error"] is None}
+        found_there = analyse(session, traces).to_pylist()
+        rows += [
+            {**row, "seconds": seconds[row["point"]], "error": None}
+            for row in found_there
+            if row["point"] in seconds
+        ]
     place = {point: at for at, point in enumerate(points)}
     good = sorted(
         (row for row in rows if row["error"] is None),
@@ -86,13 +103,16 @@ def sweep(
     return Sweep(_table(experiment, [(ordered[row["point"]], row) for row in good]), failures)
 
 
-def _task(experiment: Experiment[P], points: Sequence[P]) -> Callable[[Any], Iterator[Any]]:
+def _task(
+    experiment: Experiment[P], points: Sequence[P], traces: Path | None
+) -> Callable[[Any], Iterator[Any]]:
     """What Spark runs for a batch of point numbers; it is sent to another process."""
 
     def measure(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                yield _measured(experiment, points[number], number)
+                with nullcontext() if traces is None else traced(trace_of(traces, number)):
+                    yield _measured(experiment, points[number], number)
 
     return measure
 

@@ -43,6 +43,7 @@ from tidings.overlay import Frame, Offer
 from tidings.simulation.clients import Client
 from tidings.simulation.store import MemoryStore
 from tidings.simulation.topology import Topology
+from tidings.simulation.trace import current
 from tidings.simulation.traffic import Traffic
 
 
@@ -128,6 +129,8 @@ class Simulation:
         """By session: those who come over a connection of their own."""
         self.stores = {name: MemoryStore() for name in topology.nodes}
         self.watchers = list(watchers)
+        self._trace = current()
+        self._number = 0 if self._trace is None else self._trace.begin()
         self._queue: list[tuple[float, int, Callable[..., None], Any, Any]] = []
         self._entered = 0
         self._under_way = 0
@@ -331,6 +334,8 @@ class Simulation:
             self.traffic.lost += 1
             return
         self.traffic.count(channel.source, channel.target, packet, channel.cost)
+        if self._trace is not None:
+            self._trace.carried(self._number, self.now, channel.source, channel.target, packet)
         self._handle(channel.target, Received(channel.source, packet))
 
     def fail_link(self, a: str, b: str, *, silently: bool = False) -> None:
@@ -382,8 +387,11 @@ class Simulation:
             return False
         if isinstance(body, Publish):
             for number, notification in enumerate(body.notifications, body.number):
+                event = Event(client.name, number, notification)
                 for watcher in self.watchers:
-                    watcher.published(client, Event(client.name, number, notification))
+                    watcher.published(client, event)
+                if self._trace is not None:
+                    self._trace.published(self._number, self.now, client.name, client.at, event)
         self._handle(client.at, Request(client.name, body, self.now))
         return True
 
@@ -402,6 +410,8 @@ class Simulation:
         if client is not None and client.is_alive:
             for watcher in self.watchers:
                 watcher.notified(client, event)
+            if self._trace is not None:
+                self._trace.heard(self._number, self.now, client.at, name, event)
             client.notify(event)
 
     # -- looking -------------------------------------------------------------------------------
