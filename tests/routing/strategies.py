@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.matching.strategies import filters as of_all_domains
 from tests.oracles import filters as oracle
 from tidings.events import Filter
+from tidings.routing.statistics import Attribute, Distribution, Statistics
 
 STRATEGIES = [
     "flooding",
@@ -23,12 +24,14 @@ STRATEGIES = [
     "imperfect:1",
     "imperfect:1.5",
     "imperfect:4",
+    "learnt:0.1",
     "bounded:2",
     "bounded:5",
     "bounded:16",
 ]
 STAGED = STRATEGIES[3:]
-PERFECT = ["covering", "merging", "imperfect:1"]
+PERFECT = ["covering", "merging", "imperfect:1", "learnt:1"]
+"""What has learnt nothing is perfect."""
 
 # Tests that run for every strategy share the examples of the profile among them.
 some_examples = settings(max_examples=max(10, settings().max_examples // 5))
@@ -85,3 +88,39 @@ anything = st.one_of(
     st.builds(Filter.union, quotes, quotes),
     st.sampled_from([Filter.all(), Filter.none()]),
 )
+
+# -- what was learnt ---------------------------------------------------------------------------
+
+_shares = st.sampled_from([0.0, 0.01, 0.2, 0.5, 1.0])
+_NOON = 1_794_744_000.0  # where the times of `stretches` are
+
+
+def _distributions(values: st.SearchStrategy[float]) -> st.SearchStrategy[Distribution]:
+    quantiles = st.lists(values, min_size=2, max_size=6).map(lambda q: tuple(sorted(q)))
+    return st.builds(Distribution, _shares, quantiles)
+
+
+_numbers = _distributions(st.integers(-2, 14).map(float))
+_times_learnt = _distributions(st.integers(0, 8).map(lambda s: _NOON + s))
+_attributes = st.builds(
+    Attribute,
+    present=_shares,
+    number=st.none() | _numbers,
+    time=st.none() | _times_learnt,
+    strings=st.dictionaries(st.sampled_from(["A", "B", "a", "ba"]), _shares, max_size=3),
+    unlisted=_shares,
+)
+_some_attributes = st.dictionaries(
+    st.sampled_from(["price", "symbol", "tag", "x", "a"]), _attributes, min_size=2, max_size=5
+)
+statistics = st.builds(
+    Statistics,
+    events=st.integers(0, 9),
+    attributes=_some_attributes,
+    given=st.dictionaries(
+        st.sampled_from(["symbol", "tag"]),
+        st.dictionaries(st.sampled_from(["A", "B", "a"]), _some_attributes, max_size=2),
+        max_size=2,
+    ),
+)
+"""Of attributes that the filters above name, and not always such as can be."""

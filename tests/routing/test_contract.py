@@ -56,12 +56,16 @@ class Told:
         self.table = self.table - Counter(change.removed) + Counter(change.added)
 
 
-def run(pool: list[Filter], steps: list[Step], look: Callable[[], None], add, remove) -> None:
+def run(
+    pool: list[Filter], steps: list[Step], look: Callable[[], None], add, remove, learn=None
+) -> None:
     """Follow the steps: the number says which filter of the pool, or of those that are there."""
     held: list[Filter] = []
     for word, number in steps:
         if word == "look":
             look()
+        elif word == "learn":
+            learn(number)
         elif word == "remove" and held:
             remove(held.pop(number % len(held)))
         else:
@@ -220,9 +224,10 @@ def test_more_sets_than_are_compared_stay_as_they_are(strategy: str) -> None:
 
 _PRINT_CHANGES = """
 from tidings.events import Filter
-from tidings.routing import reduction
-for strategy in ("covering", "merging", "imperfect:1.5", "bounded:4"):
+from tidings.routing import Statistics, reduction
+for strategy in ("covering", "merging", "imperfect:1.5", "learnt:0.5", "bounded:4"):
     mine = reduction(strategy)
+    mine.learn(Statistics.parse('{"attributes": {"p": {"present": 1.0}}}'))
     text = "s = '{0}' AND p BETWEEN {1} AND 1{1} OR t = '{0}'"
     texts = [text.format(c, n) for c in "ABC" for n in (1, 2, 9)]
     texts += ["t = 'A' AND p > 1", "p LIKE '%a' OR p CONTAINS 1", "s IN ('A', 'B')"]

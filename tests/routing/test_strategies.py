@@ -41,6 +41,12 @@ def said(change: Change) -> tuple[list[str], list[str]]:
         "imperfect:0.9",
         "imperfect:nan",
         "imperfect:inf",
+        "learnt",
+        "learnt:",
+        "learnt:S",
+        "learnt:-0.1",
+        "learnt:1.1",
+        "learnt:nan",
         "bounded",
         "bounded:1",
         "bounded:-2",
@@ -59,7 +65,7 @@ def test_what_is_no_strategy_is_refused_with_what_would_be_one(name: str) -> Non
 
 def test_all_named_strategies_exist() -> None:
     for name in STRATEGIES:
-        reduction(name.replace("F", "1.5").replace("N", "10"))
+        reduction(name.replace("F", "1.5").replace("S", "0.1").replace("N", "10"))
 
 
 # -- flooding, simple, identity ----------------------------------------------------------------

@@ -9,6 +9,15 @@ from tidings.routing.naming import STRATEGIES
 from tidings.routing.plain import reduce
 from tidings.routing.reduction import Change, Reduction
 from tidings.routing.restricted import Restricted
+from tidings.routing.statistics import Statistics
 from tidings.routing.strategies import reduction
 
-__all__ = ["STRATEGIES", "Change", "Reduction", "Restricted", "reduce", "reduction"]
+__all__ = [
+    "STRATEGIES",
+    "Change",
+    "Reduction",
+    "Restricted",
+    "Statistics",
+    "reduce",
+    "reduction",
+]

@@ -1,16 +1,18 @@
 """Joins: the rules by which constraints on one attribute become fewer.
 
-Three ways to join, each a function of the *set* of constraints, whatever their order:
+Four ways to join, each a function of the *set* of constraints, whatever their order:
 
 =========  ======================================================================
 perfect    `unions` of the algebra; what it joins is exactly the union
 span       near intervals become their hull, if that is not much longer than they
+closing    what lies between intervals of the union is added, where that is admissible
 hull       one constraint that covers all of them
 =========  ======================================================================
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from fractions import Fraction
 from typing import Any, Final, TypeAlias
@@ -94,6 +96,33 @@ def _length(low: Cut, high: Cut) -> Fraction:
     if isinstance(low[0], datetime):
         return Fraction((high[0] - low[0]) // _TICK)
     return Fraction(high[0]) - Fraction(low[0])
+
+
+# -- gaps --------------------------------------------------------------------------------------
+
+
+def gaps(part: ValueSet) -> list[Stretch]:
+    """What lies between the intervals of numbers or times; nothing does in any other set."""
+    if not isinstance(part, Intervals) or part.order not in SPANNED:
+        return []
+    ends = part.cuts[0 if part.inside else 1 :]
+    return list(zip(ends[::2], ends[1::2], strict=False))
+
+
+def closed(constraint: Constraint, is_small: Callable[[str, Stretch], bool]) -> Constraint:
+    """The constraint without those gaps of which `is_small` (domain, gap) says so."""
+    parts: dict[str, ValueSet] = {}
+    for domain, part in constraint.parts.items():
+        gone = {cut for gap in gaps(part) if is_small(domain, gap) for cut in gap}
+        if gone:
+            assert isinstance(part, Intervals)
+            left = tuple(cut for cut in part.cuts if cut not in gone)
+            parts[domain] = Intervals(part.order, part.inside, left)
+    if not parts:
+        return constraint
+    return Constraint(
+        {**constraint.parts, **parts}, others=constraint.others, absent=constraint.absent
+    )
 
 
 # -- hulls -------------------------------------------------------------------------------------

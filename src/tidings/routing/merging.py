@@ -15,22 +15,21 @@ so arrivals are counted.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from typing import Any, TypeAlias
 
 from tidings.events import Conjunction, Constraint
 from tidings.events.constraint import unions
-from tidings.events.intervals import Cut
 from tidings.routing.joins import (
     MOST_COMPARED,
-    Stretch,
     constraint_of,
     is_tame,
     stretch_of,
-    swallows,
     union_of,
 )
+from tidings.routing.learnt import Learnt
 from tidings.routing.stage import Difference, References
+from tidings.routing.statistics import Statistics
+from tidings.routing.sweep import Sweep
 from tidings.routing.tree import JoinTree
 
 Rest: TypeAlias = tuple[Any, ...]
@@ -40,12 +39,14 @@ Counts: TypeAlias = dict[Conjunction, int]
 
 
 class Merging:
-    """The stage that joins. With a `factor`, near intervals become one; without, it is perfect."""
+    """The stage that joins. With a `factor`, near intervals become one; with a `share`, gaps are
+    closed that few events fall into, as far as was learnt; without either, it is perfect."""
 
-    __slots__ = ("_factor", "_levels", "_outcome")
+    __slots__ = ("_factor", "_learnt", "_levels", "_outcome")
 
-    def __init__(self, factor: float | None = None) -> None:
+    def __init__(self, factor: float | None = None, *, share: float | None = None) -> None:
         self._factor = factor
+        self._learnt = None if share is None else Learnt(share, None)
         self._levels: dict[str, _Level] = {}
         self._outcome = References()
 
@@ -55,13 +56,29 @@ class Merging:
             _send(arrivals, conjunction, "", -1)
         for conjunction in difference.gained:
             _send(arrivals, conjunction, "", 1)
+        return self._pass(arrivals, set())
+
+    def learn(self, statistics: Statistics) -> Difference:
+        """Judge all gaps anew, by what is known now; the change of the output."""
+        if self._learnt is None or self._learnt.statistics == statistics:
+            return Difference((), ())
+        self._learnt = Learnt(self._learnt.share, statistics)
+        return self._pass({}, set(self._levels))
+
+    def _pass(self, arrivals: dict[str, Counts], learning: set[str]) -> Difference:
+        """Through all levels that something arrives at, or that have to judge anew."""
         outcome = arrivals.pop("", {})
-        while arrivals:
-            name = min(arrivals)  # what leaves a level arrives at later ones only
+        while arrivals or learning:
+            # what leaves a level arrives at later ones only
+            name = min(arrivals.keys() | learning) if learning else min(arrivals)
             level = self._levels.get(name)
             if level is None:
-                level = self._levels[name] = _Level(name, self._factor)
-            for conjunction, change in level.apply(arrivals.pop(name)).items():
+                level = self._levels[name] = _Level(name, self._factor, self._learnt)
+            if name in learning and self._learnt is not None:
+                learning.remove(name)
+                for conjunction, change in level.learn(self._learnt).items():
+                    _send(arrivals, conjunction, name, change)
+            for conjunction, change in level.apply(arrivals.pop(name, {})).items():
                 _send(arrivals, conjunction, name, change)
             for conjunction, change in arrivals.pop("", {}).items():
                 outcome[conjunction] = outcome.get(conjunction, 0) + change
@@ -84,11 +101,12 @@ def _send(arrivals: dict[str, Counts], conjunction: Conjunction, after: str, cha
 class _Level:
     """The groups of one attribute."""
 
-    __slots__ = ("_factor", "_groups", "_name", "_repeated")
+    __slots__ = ("_factor", "_groups", "_learnt", "_name", "_repeated")
 
-    def __init__(self, name: str, factor: float | None) -> None:
+    def __init__(self, name: str, factor: float | None, learnt: Learnt | None) -> None:
         self._name = name
         self._factor = factor
+        self._learnt = learnt
         self._groups: dict[Rest, Conjunction | _Group] = {}
         """A group of one is just that one: most are, and they need no more."""
         self._repeated: Counts = {}
@@ -108,6 +126,19 @@ class _Level:
                 if rest not in touched:
                     touched[rest] = self._outcome(rest)
                 self._move(rest, conjunction, change > 0)
+        return self._changes(touched)
+
+    def learn(self, learnt: Learnt) -> Counts:
+        """Judge all gaps anew; what changes behind this level."""
+        before = {rest: self._outcome(rest) for rest in self._groups}
+        self._learnt = learnt
+        for here in self._groups.values():
+            if isinstance(here, _Group):
+                here.learn(learnt)
+        return self._changes(before)
+
+    def _changes(self, touched: dict[Rest, tuple[Conjunction, ...]]) -> Counts:
+        """How the outcomes of these groups differ from what they were."""
         changes: Counts = {}
         for rest, before in touched.items():
             after = self._outcome(rest)
@@ -140,7 +171,9 @@ class _Level:
         here = self._groups.get(rest)
         if here is None:
             return ()
-        return here.outcome() if isinstance(here, _Group) else (here,)
+        if isinstance(here, _Group):
+            return here.outcome()
+        return (here if self._learnt is None else self._learnt.closed(here, self._name),)
 
     def _move(self, rest: Rest, conjunction: Conjunction, arrives: bool) -> None:
         here = self._groups.get(rest)
@@ -150,7 +183,7 @@ class _Level:
             if not arrives:
                 del self._groups[rest]
                 return
-            group = self._groups[rest] = _Group(self._name, self._factor)
+            group = self._groups[rest] = _Group(self._name, self._factor, self._learnt)
             group.add(here)
             group.add(conjunction)
         elif arrives:
@@ -164,15 +197,16 @@ class _Level:
 class _Group:
     """Conjunctions that agree on all attributes but one, and what they become."""
 
-    __slots__ = ("_factor", "_members", "_name", "_outcome", "_spans", "_tame", "_wild")
+    __slots__ = ("_factor", "_learnt", "_members", "_name", "_outcome", "_spans", "_tame", "_wild")
 
-    def __init__(self, name: str, factor: float | None) -> None:
+    def __init__(self, name: str, factor: float | None, learnt: Learnt | None) -> None:
         self._name = name
         self._factor = factor
+        self._learnt = learnt
         self._members: dict[Conjunction, None] = {}
         self._tame = JoinTree(union_of)
         self._wild: dict[Constraint, None] = {}
-        self._spans: dict[str, _Sweep] = {}
+        self._spans: dict[str, Sweep] = {}
         self._outcome: tuple[Conjunction, ...] | None = None
 
     def __len__(self) -> int:
@@ -192,7 +226,7 @@ class _Group:
         if spanned is not None and self._factor is not None:
             domain, stretch = spanned
             if domain not in self._spans:
-                self._spans[domain] = _Sweep(self._factor)
+                self._spans[domain] = Sweep(self._factor)
             self._spans[domain].add(stretch)
         elif is_tame(constraint):
             self._tame.add(constraint)
@@ -211,11 +245,18 @@ class _Group:
         else:
             del self._wild[constraint]
 
+    def learn(self, learnt: Learnt) -> None:
+        self._learnt = learnt
+        self._outcome = None
+
     def outcome(self) -> tuple[Conjunction, ...]:
         """The conjunctions that stand for all members."""
         if self._outcome is None:
             member = self.any_member()
-            self._outcome = tuple([member.with_(self._name, c) for c in self._joined()])
+            found = [member.with_(self._name, c) for c in self._joined()]
+            if self._learnt is not None:
+                found = [self._learnt.closed(c, self._name) for c in found]
+            self._outcome = tuple(found)
         return self._outcome
 
     def _joined(self) -> list[Constraint]:
@@ -229,68 +270,3 @@ class _Group:
             return [*found, *tame, *self._wild]
         together = [*tame, *self._wild]
         return found + unions(together) if together else found
-
-
-class _Sweep:
-    """Intervals in the order of where they begin, and the hulls they fall into.
-
-    After each interval the hull so far is noted. A change begins there, and ends where a hull so
-    far is what it was before: usually at once.
-    """
-
-    __slots__ = ("_factor", "_so_far", "_stretches", "hulls")
-
-    def __init__(self, factor: float) -> None:
-        self._factor = factor
-        self._stretches: list[Stretch] = []
-        self._so_far: list[Stretch | None] = []
-        """None only for one that is about to be swept."""
-        self.hulls: dict[Cut, Cut] = {}
-        """Where each hull begins: where it ends. No two begin at the same place."""
-
-    def add(self, stretch: Stretch) -> None:
-        at = bisect_left(self._stretches, stretch)
-        self._stretches.insert(at, stretch)
-        self._so_far.insert(at, None)
-        self._renew(at, [])
-
-    def remove(self, stretch: Stretch) -> None:
-        at = bisect_left(self._stretches, stretch)
-        del self._stretches[at]
-        gone = self._so_far.pop(at)
-        assert gone is not None
-        self._renew(at, [gone[0]])
-
-    def _renew(self, at: int, stale: list[Cut]) -> None:
-        """Sweep on from `at` until nothing changes; `stale` are beginnings that may be none."""
-        stretches, so_far = self._stretches, self._so_far
-        hull = so_far[at - 1] if at else None
-        here = at
-        while here < len(stretches):
-            following, old = stretches[here], so_far[here]
-            if hull is not None and swallows(hull, following, self._factor):
-                hull = (hull[0], max(hull[1], following[1]))
-            else:
-                hull = following
-            if hull == old:
-                break
-            if old is not None:
-                stale.append(old[0])
-            so_far[here] = hull
-            here += 1
-        self._renew_hulls(at, here, stale)
-
-    def _renew_hulls(self, first: int, last: int, stale: list[Cut]) -> None:
-        """Note where hulls end, for those so far from `first` to before `last` that changed."""
-        so_far, hulls = self._so_far, self.hulls
-        unchanged = so_far[last] if last < len(so_far) else None
-        end = None if unchanged is None else hulls[unchanged[0]]
-        for begin in stale:
-            hulls.pop(begin, None)
-        for at in range(max(first - 1, 0), last):
-            hull = so_far[at]
-            following = so_far[at + 1] if at + 1 < len(so_far) else None
-            if hull is not None and (following is None or following[0] != hull[0]):
-                hulls[hull[0]] = hull[1]
-        if unchanged is not None and end is not None:
-            hulls[unchanged[0]] = end

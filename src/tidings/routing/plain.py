@@ -22,17 +22,23 @@ from tidings.routing.joins import (
     stretch_of,
     swallows,
 )
+from tidings.routing.learnt import Learnt
 from tidings.routing.naming import Strategy
+from tidings.routing.statistics import Statistics
 
 
-def reduce(strategy: str, wanted: Mapping[Filter, int]) -> dict[Filter, int]:
+def reduce(
+    strategy: str, wanted: Mapping[Filter, int], statistics: Statistics | None = None
+) -> dict[Filter, int]:
     """What a neighbour is to hold if everybody else wants `wanted` (filter: how often).
+
+    What has been learnt of the events, in `statistics`, matters to the strategy `learnt` only.
 
     >>> wanted = {Filter.parse("price < 10"): 2, Filter.parse("price < 5"): 1}
     >>> reduce("covering", wanted)
     {Filter.parse('price < 10'): 1}
     """
-    name, factor, most = Strategy.parse(strategy)
+    name, factor, share, most = Strategy.parse(strategy)
     if name == "flooding":
         return {Filter.all(): 1}
     if name == "simple":
@@ -41,7 +47,8 @@ def reduce(strategy: str, wanted: Mapping[Filter, int]) -> dict[Filter, int]:
         return dict.fromkeys(wanted, 1)
     found = _maximal({c for f in wanted for c in f.conjunctions})
     if name != "covering":
-        found = _maximal(_merged(found, factor if name == "imperfect" else None))
+        learnt = Learnt(share, statistics) if name == "learnt" else None
+        found = _maximal(_merged(found, factor if name == "imperfect" else None, learnt))
     if name == "bounded":
         found = _maximal(_bounded(found, most))
     return {Filter([c]): 1 for c in sorted(found, key=str)}
@@ -64,8 +71,10 @@ def _beats(one: Conjunction, other: Conjunction) -> bool:
 # -- merging -----------------------------------------------------------------------------------
 
 
-def _merged(conjunctions: set[Conjunction], factor: float | None) -> set[Conjunction]:
-    """Attribute by attribute, join those that agree on everything else."""
+def _merged(
+    conjunctions: set[Conjunction], factor: float | None, learnt: Learnt | None
+) -> set[Conjunction]:
+    """Attribute by attribute, join those that agree on everything else, and close small gaps."""
     for name in sorted({name for c in conjunctions for name in c.constraints}):
         groups: dict[Conjunction, list[Constraint]] = {}
         untouched = set()
@@ -74,11 +83,12 @@ def _merged(conjunctions: set[Conjunction], factor: float | None) -> set[Conjunc
                 groups.setdefault(c.without(name), []).append(c[name])
             else:
                 untouched.add(c)
-        conjunctions = untouched | {
-            rest.with_(name, joint)
+        joint = {
+            rest.with_(name, constraint)
             for rest, constraints in groups.items()
-            for joint in _joined(constraints, factor)
+            for constraint in _joined(constraints, factor)
         }
+        conjunctions = untouched | {c if learnt is None else learnt.closed(c, name) for c in joint}
     return conjunctions
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
 from tidings.events import Filter
+from tidings.routing.statistics import Statistics
 
 
 class Change(NamedTuple):
@@ -32,8 +33,8 @@ class Change(NamedTuple):
 class Reduction(Protocol):
     """What a neighbour is to hold, as a function of the multiset of filters that others want.
 
-    `output` always equals `reduce` of the filters that were added and not removed, in whatever
-    order that happened. Work may be put off until somebody asks.
+    `output` always equals `reduce` of the filters that were added and not removed, and of what was
+    learnt last, in whatever order that happened. Work may be put off until somebody asks.
     """
 
     def add(self, filter: Filter) -> None:
@@ -41,6 +42,9 @@ class Reduction(Protocol):
 
     def remove(self, filter: Filter) -> None:
         """One less wants it; `KeyError` if nobody does, and then nothing has changed."""
+
+    def learn(self, statistics: Statistics) -> None:
+        """This is known of the events from now on; most strategies pay no attention."""
 
     def drain(self) -> Change:
         """The net change of `output` since the last time, or since the beginning."""

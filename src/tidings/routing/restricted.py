@@ -11,6 +11,7 @@ from types import MappingProxyType
 from tidings.events import Filter, TidingsError
 from tidings.routing.overlaps import Overlaps
 from tidings.routing.reduction import Change, Net, Reduction
+from tidings.routing.statistics import Statistics
 
 
 class Restricted:
@@ -49,6 +50,10 @@ class Restricted:
     def remove(self, filter: Filter) -> None:
         """One less wants it; `KeyError` if nobody does."""
         self._inner.remove(filter)
+
+    def learn(self, statistics: Statistics) -> None:
+        """This is known of the events from now on."""
+        self._inner.learn(statistics)
 
     def admit(self, ad: Filter) -> None:
         """The neighbour advertises this, perhaps once more."""

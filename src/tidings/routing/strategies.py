@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from tidings.events import Conjunction, Filter
@@ -11,7 +11,8 @@ from tidings.routing.maxima import Maxima
 from tidings.routing.merging import Merging
 from tidings.routing.naming import Strategy
 from tidings.routing.reduction import Change, Net, Reduction
-from tidings.routing.stage import References, Stage
+from tidings.routing.stage import Difference, References, Stage
+from tidings.routing.statistics import Statistics
 
 
 def reduction(strategy: str) -> Reduction:
@@ -26,7 +27,7 @@ def reduction(strategy: str) -> Reduction:
     >>> told.drain()
     Change(added={Filter.parse('price < 5'): 1}, removed={Filter.parse('price < 10'): 1})
     """
-    name, factor, most = Strategy.parse(strategy)
+    name, factor, share, most = Strategy.parse(strategy)
     if name == "flooding":
         return _Flooding()
     if name == "simple":
@@ -37,6 +38,8 @@ def reduction(strategy: str) -> Reduction:
         return _Staged(Maxima())
     if name == "imperfect":
         return _Staged(Maxima(), Merging(factor), Maxima())
+    if name == "learnt":
+        return _Learning(Maxima(), Merging(share=share), Maxima())
     if name == "merging":
         return _Staged(Maxima(), Merging(), Maxima())
     return _Staged(Maxima(), Merging(), Maxima(), Bounded(most), Maxima())
@@ -50,6 +53,9 @@ class _Counted:
     def __init__(self) -> None:
         self._wanted: dict[Filter, int] = {}
         self._net = Net()
+
+    def learn(self, statistics: Statistics) -> None:
+        """Nothing to be learnt, unless a strategy says otherwise."""
 
     def _one_more(self, filter: Filter) -> bool:
         """Count; whether it is the first."""
@@ -170,8 +176,11 @@ class _Staged(_Counted):
         if not self._pending:
             return
         pending, self._pending = self._pending, {}
-        difference = self._references.apply(pending)
-        for stage in self._stages:
+        self._pass(self._references.apply(pending), self._stages)
+
+    def _pass(self, difference: Difference, stages: Sequence[Stage]) -> None:
+        """Through these stages, the last ones, to the output."""
+        for stage in stages:
             difference = stage.apply(difference)
         for conjunction in difference.lost:
             filter = Filter([conjunction])
@@ -181,3 +190,17 @@ class _Staged(_Counted):
             filter = Filter([conjunction])
             self._output[filter] = 1
             self._net.note(filter, 1)
+
+
+class _Learning(_Staged):
+    """The second stage joins by what is known of the events, which may change."""
+
+    __slots__ = ("_merging",)
+
+    def __init__(self, first: Stage, merging: Merging, *others: Stage) -> None:
+        super().__init__(first, merging, *others)
+        self._merging = merging
+
+    def learn(self, statistics: Statistics) -> None:
+        self._run()
+        self._pass(self._merging.learn(statistics), self._stages[2:])

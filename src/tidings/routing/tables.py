@@ -13,7 +13,7 @@ from typing import Final, Generic, TypeVar
 
 from tidings.events import Filter, Notification
 from tidings.matching import Index
-from tidings.routing import Change, Restricted, reduction
+from tidings.routing import Change, Restricted, Statistics, reduction
 
 P = TypeVar("P", bound=Hashable)
 
@@ -52,6 +52,8 @@ class Tables(Generic[P]):
         """How many filters name an attribute."""
         self._found: dict[tuple[object, ...], frozenset[P]] = {}
         """Who wants events with these values, since the last change."""
+        self.statistics: Statistics | None = None
+        """What is known of the events."""
         self.repairs = 0
         """How often something computed did not fit the tables."""
         # Sums of hashes of what each reduction was fed, limited to, and has told: see `audit`.
@@ -145,6 +147,12 @@ class Tables(Generic[P]):
             self._repair()
         else:
             self._admitted[neighbour] += _sum(change.added) - _sum(change.removed)
+
+    def learn(self, statistics: Statistics) -> None:
+        """This is known of the events from now on: each neighbour may have to be told something."""
+        self.statistics = statistics
+        for limited in self._reductions.values():
+            limited.learn(statistics)
 
     def _feed(self, port: P, filter_: Filter, count: int) -> None:
         weight = hash(filter_) * count
@@ -260,6 +268,8 @@ class Tables(Generic[P]):
             ads = [ad for ad, count in limits.items() for _ in range(count)]
             self._admitted[neighbour] = _sum(limits)
         limited = Restricted(reduction(self._strategies[neighbour]), to=ads)
+        if self.statistics is not None:
+            limited.learn(self.statistics)
         self._fed[neighbour] = 0
         for port, table in self.wanted.items():
             if port != neighbour:

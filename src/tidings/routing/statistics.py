@@ -1,0 +1,272 @@
+"""Statistics: what was learnt of the events, and how many of them a condition would let through.
+
+Of each attribute the share of events that have it; of its numbers and of its times quantiles,
+between any two of which equally many events lie; of its strings the most frequent ones. Where an
+attribute goes with a value of another one (prices with a symbol), that is known apart, as `given`.
+
+::
+
+    quantiles of price      20        30  35 40  45        90
+                            ├─────────┼───┼──┼───┼─────────┤      a fifth of the events in each
+    between 32 and 50       ┄┄┄┄┄┄┄┄┄┄┄┄━━━━━━━━━━━┄┄┄┄┄┄┄┄┄      0.6 + 2 + 0.1 fifths
+
+Everything here is an estimate. What depends on it may cost more than was thought, and nothing else.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping
+from datetime import datetime
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any, Final
+
+import msgspec
+
+from tidings.events import Conjunction, Constraint, Filter, Notification, TidingsError
+from tidings.events.intervals import AFTER, NUMBERS, STRINGS, TIMES, Cut, Intervals
+from tidings.events.strings import Strings
+from tidings.events.values import STRING
+from tidings.routing.forms import is_single
+
+ABOUT: Final = "tidings.statistics"
+DISTRIBUTION: Final = "distribution"
+CONTENT: Final = "content"
+LONGEST: Final = 1 << 20
+"""Statistics of more characters than this are not read."""
+_GREATEST: Final = 1e300
+"""The difference of two such numbers is still one."""
+
+
+WANTED: Final = Filter(
+    [Conjunction({ABOUT: Constraint.of(Strings(Intervals.point(STRINGS, DISTRIBUTION)))})]
+)
+"""The events that say what the distributions are: `tidings.statistics = 'distribution'`."""
+
+
+class Distribution(msgspec.Struct, frozen=True):
+    """Of the numbers of an attribute, or of its times, as seconds since 1970.
+
+    >>> Distribution(1.0, (0.0, 10.0, 20.0)).below((5, 0))
+    0.25
+    """
+
+    share: float
+    """Of all events, how many have such a value."""
+    quantiles: tuple[float, ...]
+    """From the least to the greatest, at least two."""
+
+    def __post_init__(self) -> None:
+        _check_share(self.share)
+        if len(self.quantiles) < 2 or not all(abs(q) <= _GREATEST for q in self.quantiles):
+            raise ValueError(f"quantiles are two numbers at least, and none beyond {_GREATEST:g}")
+        if list(self.quantiles) != sorted(self.quantiles):
+            raise ValueError("quantiles rise")
+
+    def below(self, cut: Cut | None) -> float:
+        """Of those that have a value, how many have one below this place (None: the low end)."""
+        if cut is None:
+            return 0.0
+        value, side = cut
+        if isinstance(value, datetime):
+            value = value.timestamp()
+        known, steps = self.quantiles, len(self.quantiles) - 1
+        # A value that is several quantiles is as frequent as the steps between them.
+        at = (bisect_right if side == AFTER else bisect_left)(known, value)
+        if at == 0:
+            return 0.0
+        if at > steps:
+            return 1.0
+        if side == AFTER and known[at - 1] == value:
+            return (at - 1) / steps
+        if known[at] == value:
+            return at / steps
+        low, high = known[at - 1], known[at]
+        return (at - 1 + (float(value) - low) / (high - low)) / steps
+
+    def between(self, low: Cut | None, high: Cut | None) -> float:
+        """The share of all events that have a value in there (None: an end of the line)."""
+        inside = (1.0 if high is None else self.below(high)) - self.below(low)
+        return self.share * max(inside, 0.0)  # it may be a hair below 0
+
+    def within(self, part: Intervals) -> float:
+        """The share of all events that have one of these values."""
+        return min(self.share, sum(self.between(*span) for span in part.spans()))
+
+
+class Attribute(msgspec.Struct, frozen=True):
+    """What is known of one attribute. All shares are shares of all events."""
+
+    present: float
+    number: Distribution | None = None
+    time: Distribution | None = None
+    strings: dict[str, float] = {}
+    """The most frequent strings."""
+    unlisted: float = 0.0
+    """All other strings together."""
+
+    def __post_init__(self) -> None:
+        for share in (self.present, self.unlisted, *self.strings.values()):
+            _check_share(share)
+
+    def ordered(self, domain: str) -> Distribution | None:
+        """The numbers, or the times."""
+        if domain == NUMBERS.domain:
+            return self.number
+        return self.time if domain == TIMES.domain else None
+
+    def between(self, domain: str, low: Cut, high: Cut) -> float:
+        """The share of all events that have a value between two places, rather too high."""
+        known = self.ordered(domain)
+        return self.elsewhere if known is None else known.between(low, high)
+
+    @property
+    def elsewhere(self) -> float:
+        """The share of events with a value of a domain that nothing more is known of."""
+        known = sum(d.share for d in (self.number, self.time) if d is not None)
+        known += sum(self.strings.values()) + self.unlisted
+        return max(0.0, self.present - known)
+
+    def admitted(self, constraint: Constraint) -> float:
+        """The share of all events whose attribute the constraint admits, rather too high."""
+        share = 1.0 - self.present if constraint.absent else 0.0
+        for domain, distribution in ((NUMBERS.domain, self.number), (TIMES.domain, self.time)):
+            part = constraint.parts.get(domain)
+            if distribution is None:
+                continue
+            if part is None:
+                share += distribution.share if constraint.others else 0.0
+            elif isinstance(part, Intervals):
+                share += distribution.within(part)
+        share += self._admitted_strings(constraint)
+        if constraint.others or constraint.parts.keys() - _KNOWN:
+            share += self.elsewhere
+        return min(share, 1.0)
+
+    def _admitted_strings(self, constraint: Constraint) -> float:
+        part = constraint.parts.get(STRING)
+        if part is None:
+            whole = sum(self.strings.values()) + self.unlisted
+            return whole if constraint.others else 0.0
+        listed = {text: share for text, share in self.strings.items() if part.matches(text)}
+        return sum(listed.values()) + self._unlisted(part, len(listed))
+
+    def _unlisted(self, part: Any, listed: int) -> float:
+        """None that is not listed is more frequent than the least frequent that is."""
+        if isinstance(part, Strings) and not part.passing and not part.failing:
+            values = part.intervals.values()
+            if values is not None:
+                least = min(self.strings.values(), default=self.unlisted)
+                return min(self.unlisted, (len(values) - listed) * least)
+        return self.unlisted
+
+
+_KNOWN: Final = {NUMBERS.domain, TIMES.domain, STRING}
+
+
+class Statistics(msgspec.Struct, frozen=True):
+    """What was learnt of a number of events. Immutable; equal content is equal.
+
+    >>> from tidings.events import Filter
+    >>> known = Attribute(present=1.0, number=Distribution(1.0, (0.0, 10.0, 20.0)))
+    >>> learnt = Statistics(events=1000, attributes={"price": known})
+    >>> learnt.admitted("price", Filter.parse("price BETWEEN 5 AND 10").conjunctions[0]["price"])
+    0.25
+    >>> Statistics.parse(learnt.text()) == learnt
+    True
+    """
+
+    events: int = 0
+    attributes: dict[str, Attribute] = {}
+    given: dict[str, dict[str, dict[str, Attribute]]] = {}
+    """`given["symbol"]["DIS"]["price"]`: prices where the symbol is DIS."""
+
+    def among(self, name: str, rest: Mapping[str, Constraint]) -> tuple[Attribute, float] | None:
+        """An attribute as it is among the events that satisfy the `rest`, and a factor for all
+        its shares; None if nothing is known of it.
+
+        Where the attribute is known given a value that the rest asks for, that is used, and of
+        several the least frequent. Of all else it is assumed that attributes are independent.
+        """
+        known = self.attributes.get(name)
+        asked = ""
+        if condition := self._condition(name, rest):
+            asked, value = condition
+            known = self.given[asked][value][name]
+        if known is None:
+            return None
+        factor = 1.0
+        for other, constraint in rest.items():
+            if other != asked:
+                factor *= self.admitted(other, constraint)
+        return known, factor
+
+    def admitted(self, name: str, constraint: Constraint) -> float:
+        """The share of all events whose attribute the constraint admits; 1 if nothing is known."""
+        known = self.attributes.get(name)
+        return 1.0 if known is None else known.admitted(constraint)
+
+    def _condition(self, name: str, rest: Mapping[str, Constraint]) -> tuple[str, str] | None:
+        """The least frequent value that the rest asks for, of those that `given` knows."""
+        found: list[tuple[float, str, str]] = []
+        for other in self.given.keys() & rest.keys():
+            value = _string(rest[other])
+            if value is not None and name in self.given[other].get(value, {}):
+                known = self.attributes.get(other)
+                share = 1.0 if known is None else known.strings.get(value, 1.0)
+                found.append((share, other, value))
+        return min(found)[1:] if found else None
+
+    # -- writing ---------------------------------------------------------------------------------
+
+    def text(self) -> str:
+        """As JSON that `parse` reads; of equal statistics it is the same."""
+        return msgspec.json.encode(self, order="deterministic").decode()
+
+    @classmethod
+    def parse(cls, text: str) -> Statistics:
+        """Read what `text` wrote; `TidingsError` says what is wrong with it."""
+        if len(text) > LONGEST:
+            raise TidingsError(f"these statistics are longer than {LONGEST:,} characters")
+        try:
+            return msgspec.json.decode(text, type=cls)
+        except (msgspec.MsgspecError, RecursionError, UnicodeError) as problem:
+            raise TidingsError(f"these are no statistics: {problem}") from None
+
+    def notification(self) -> Notification:
+        """As an event, which brokers listen to."""
+        return Notification({ABOUT: DISTRIBUTION, "events": self.events, CONTENT: self.text()})
+
+    @classmethod
+    def of(cls, notification: Notification) -> Statistics:
+        """What such an event says; `TidingsError` if that is nothing."""
+        text = notification.attributes.get(CONTENT)
+        if not isinstance(text, str):
+            raise TidingsError(f"these are no statistics: {CONTENT} is to be their text")
+        return cls.parse(text)
+
+    @property
+    def key(self) -> str:
+        """A digest of the content, by which two versions are told apart."""
+        return blake2b(self.text().encode(), digest_size=16).hexdigest()
+
+    def __hash__(self) -> int:
+        return hash((self.events, frozenset(self.attributes), frozenset(self.given)))
+
+
+@lru_cache(maxsize=1 << 12)
+def _string(constraint: Constraint) -> str | None:
+    """The only string that it admits, if that is all it admits."""
+    if not is_single(constraint):
+        return None
+    part = constraint.parts.get(STRING)
+    if not isinstance(part, Strings):
+        return None
+    values = part.intervals.values()
+    return values[0] if values else None
+
+
+def _check_share(share: float) -> None:
+    if not 0.0 <= share <= 1.0:
+        raise ValueError(f"a share is a number from 0 to 1, not {share}")
