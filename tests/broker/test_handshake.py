@@ -15,7 +15,8 @@ from tidings.broker import gate
 from tidings.broker.server import Broker
 from tidings.broker.tokens import hashed, new_token
 from tidings.events import Filter
-from tidings.node import Accepted, Attach, Refused, Resend, Subscribe
+from tidings.node import Accepted, Attach, Refused, Resend, Subscribe, Unsubscribe
+from tidings.node.requests import Acknowledge
 from tidings.node.wire import VERSION, Hello, Ping, Pong, Welcome, encode
 
 
@@ -202,3 +203,32 @@ async def test_nobody_can_take_what_belongs_to_another_principal(tmp_path: Path)
         await eve.published(1, {"n": 1})
         assert await ann.deliveries(1) == await eve.deliveries(1) == [{"n": 1}]
         assert not [m for m in ann.heard + eve.heard if isinstance(m, Refused)]
+
+
+@on_loop
+async def test_who_reads_elsewhere_can_say_how_far_only_of_what_is_their_own(
+    tmp_path: Path,
+) -> None:
+    tokens = {name: new_token() for name in ("ann", "eve")}
+    lines = "".join(f'{name} = "{hashed(token)}"\n' for name, token in tokens.items())
+    async with (
+        Broker(configured(tmp_path, "[tokens]\n" + lines, name="paris")) as broker,
+        connected(broker) as ann,
+        connected(broker) as eve,
+    ):
+        await ann.attach("session", token=tokens["ann"])
+        await eve.attach("session", token=tokens["eve"])
+        await ann.subscribe("n > 0", durable="desk")
+        far = Acknowledge("", {"paris": 2}, "desk")
+        ann.say(far)
+        assert (await ann.until(Refused)).id == "acknowledge ", "it is being read"
+        ann.say(Unsubscribe("s"))
+        await ann.published(1, {"n": 1}, {"n": 2}, {"n": 3})
+        for whose in ("desk", "ann/desk"):
+            eve.say(Acknowledge("", {"paris": 3}, whose))
+            assert (await eve.until(Refused)).id == "acknowledge "
+        ann.say(far, Acknowledge("", {"paris": 1}, "desk"))  # which is no way back
+        while (await ann.until(Accepted)).id != "acknowledge ":
+            pass
+        await ann.subscribe("n > 0", durable="desk")
+        assert await ann.deliveries(1) == [{"n": 3}]

@@ -277,6 +277,16 @@ def test_trimming_by_size_keeps_about_as_much(store: SQLiteStore) -> None:
     assert everything(store) == list(events(first, 100, text="x" * 10_000))
 
 
+def test_trimming_goes_no_further_than_it_may(store: SQLiteStore) -> None:
+    for tick in (1, 4, 7, 10):
+        store.commit({}, events(tick, tick + 2))
+    assert store.trim(before=1e9, upto=0) == 1
+    assert store.trim(before=1e9, upto=5) == 4, "a batch goes as a whole or not at all"
+    assert store.trim(size=0, upto=6) == 7
+    assert store.trim(before=1e9, upto=100) == 10
+    assert everything(store) == list(events(10, 12))
+
+
 @pytest.mark.slow
 def test_more_batches_than_one_step_takes_are_trimmed(store: SQLiteStore) -> None:
     tick = 1

@@ -471,7 +471,8 @@ def test_a_cursor_that_is_no_place_in_the_log_is_refused_with_one_that_is(
             with pytest.raises(tidings.CursorTooOld) as caught:
                 async with client.subscribe("TRUE", since="paris:99"):
                     pass
-            assert caught.value.cursor == "paris:2"
+            assert (caught.value.cursor, caught.value.stream) == ("paris:2", "paris")
+            assert caught.value.position == 99
             async with client.subscribe("TRUE", since=caught.value.cursor) as events:
                 await client.publish({"n": 3})
                 assert await numbers(events, 1) == [3]

@@ -395,6 +395,32 @@ def test_a_full_live_subscription_misses_events_and_counts_them() -> None:
     assert session.outgoing() == []
 
 
+def test_a_subscription_that_begins_at_a_cursor_never_asks_for_what_lies_before() -> None:
+    session, reading = started(since={OWN: 4, FAR: 40})
+    session.receive([delivery(reading.id, 5)])  # and nothing was said of the other stream yet
+    assert reading.inbox[0].position == reading.position == {OWN: 5, FAR: 40}
+    session.lost()
+    session.connected("paris")
+    assert session.outgoing() == [[Attach(), Subscribe(reading.id, EVEN, None, reading.position)]]
+
+
+def test_silence_is_not_acknowledged_before_what_came_from_elsewhere() -> None:
+    session = Session(SMALL)
+    reading = Reading(EVEN, durable="desk", since={OWN: 4}, told=3)
+    session.subscribe(reading)
+    session.connected("paris")
+    session.outgoing()
+    session.receive([Accepted("attach"), Accepted(reading.id)])
+    session.receive([Progress(reading.id, {OWN: 9}, is_live=True), delivery(reading.id, 10)])
+    session.say_acknowledgements()
+    assert session.outgoing() == []
+    (event,) = reading.inbox
+    assert event.sequence == 4
+    event.ack()
+    session.say_acknowledgements()
+    assert session.outgoing() == [[Acknowledge(reading.id, {OWN: 10})]]
+
+
 def test_a_subscription_can_be_refused_and_ended() -> None:
     session, reading = started()
     session.receive([delivery(reading.id, 1)])

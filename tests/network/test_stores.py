@@ -8,7 +8,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -17,6 +17,7 @@ import pytest
 import tidings
 from tests.network.brokers import (
     HASTY,
+    LINE,
     ODD,
     PATIENCE,
     BrokerProcess,
@@ -24,6 +25,7 @@ from tests.network.brokers import (
     eventually,
     free_ports,
 )
+from tidings.broker.store import SQLiteStore
 from tidings.client import CursorTooOld, PublishRefused
 from tidings.client.positions import read_cursor
 
@@ -274,6 +276,38 @@ def test_a_clock_that_is_set_back_changes_no_order(
 
 
 # -- retention ---------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_what_is_told_of_one_stream_before_another_is_found_too_old_is_not_lost(
+    tmp_path: Path,
+) -> None:
+    async def run() -> None:
+        async with Network(tmp_path, LINE) as network:
+            for name in "abc":
+                async with tidings.connect(network[name].url, wait=PATIENCE) as client:
+                    for n in range(1, 4):
+                        await client.publish({"n": n})
+            network["b"].stop()  # which answers behind `a` itself, and before `c`
+            with closing(SQLiteStore(network["b"].store, "b")) as store:
+                assert store.trim(before=1e12) == 3
+            await network["b"].start()
+            await network.agreed()
+            async with tidings.connect(network["a"].url) as client:
+                told: list[str] = []
+
+                async def hear(since: str) -> None:
+                    async with client.subscribe("TRUE", since=since) as events:
+                        while some := await events.take(or_live=True):
+                            told.extend(event.id for event in some)
+
+                with pytest.raises(CursorTooOld) as problem:
+                    await hear("a:0,b:0")  # so that it does not begin before `c` has answered
+                assert (problem.value.stream, problem.value.position) == ("b", 0)
+                await hear(problem.value.cursor)
+                assert sorted(told) == ["a:1", "a:2", "a:3", "b:3", "c:1", "c:2", "c:3"]
+
+    asyncio.run(run())
 
 
 @pytest.mark.slow

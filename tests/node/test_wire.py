@@ -24,6 +24,8 @@ from tidings.node.messages import Event
 from tidings.node.wire import (
     UNLIMITED,
     VERSION,
+    Copied,
+    Copy,
     Delivery,
     Hello,
     Ping,
@@ -38,6 +40,7 @@ from tidings.node.wire import (
     pack,
     pack_value,
     unpack,
+    unpack_rows,
     unpack_value,
 )
 from tidings.overlay import Frame, Offer
@@ -130,7 +133,7 @@ MESSAGES = {
     requests.Attach: st.builds(requests.Attach, named, named, cursors),
     requests.Subscribe: st.builds(requests.Subscribe, ids, filters, st.none() | ids, since, times),
     requests.Unsubscribe: st.builds(requests.Unsubscribe, ids, st.booleans()),
-    requests.Acknowledge: st.builds(requests.Acknowledge, ids, cursors),
+    requests.Acknowledge: st.builds(requests.Acknowledge, ids, cursors, st.none() | ids),
     requests.Watch: st.builds(requests.Watch, ids, filters),
     requests.Advertise: st.builds(requests.Advertise, ids, filters),
     requests.Unadvertise: st.builds(requests.Unadvertise, ids),
@@ -140,12 +143,18 @@ MESSAGES = {
     requests.Renew: st.builds(requests.Renew, numbers),
     requests.Detach: st.builds(requests.Detach, st.booleans()),
     requests.Accepted: st.builds(requests.Accepted, ids, numbers),
-    requests.Refused: st.builds(requests.Refused, ids, texts, st.none() | cursors),
+    requests.Refused: st.builds(
+        requests.Refused, ids, texts, st.none() | cursors, texts, st.integers(0, 2**60)
+    ),
     requests.Resend: st.builds(requests.Resend),
     requests.Progress: st.builds(requests.Progress, ids, cursors, st.booleans()),
     requests.Missed: st.builds(requests.Missed, ids, numbers),
     requests.Interest: st.builds(requests.Interest, ids, st.booleans()),
     Delivery: st.builds(Delivery, events, paths),
+    Copy: st.builds(Copy, ids, ids, numbers, numbers),
+    Copied: st.builds(
+        Copied, ids, st.lists(st.binary(max_size=40), max_size=3).map(tuple), numbers, numbers
+    ),
     Frame: st.builds(
         Frame, numbers, numbers, numbers, numbers, st.one_of(st.none(), *BODIES.values())
     ),
@@ -158,7 +167,7 @@ MESSAGES = {
         st.none() | texts,
         st.dictionaries(ids, st.none() | texts | st.booleans() | numbers, max_size=2),
     ),
-    Welcome: st.builds(Welcome, st.just(VERSION), ids, cursors),
+    Welcome: st.builds(Welcome, st.just(VERSION), ids, cursors, st.none() | texts),
     Ping: st.builds(Ping, numbers),
     Pong: st.builds(Pong, numbers),
 }
@@ -303,20 +312,22 @@ def test_tags_and_the_order_of_fields_are_fixed():
         1: "Attach subscriptions advertisements cursor",
         2: "Subscribe id filter durable since begun",
         3: "Unsubscribe id forget",
-        4: "Acknowledge id cursor",
+        4: "Acknowledge id cursor durable",
         5: "Watch id filter",
         6: "Advertise id filter",
         7: "Unadvertise id",
         8: "Publish number notifications",
         9: "Renew digest",
         10: "Detach forget",
+        11: "Copy id stream after upto",
         16: "Accepted id number",
-        17: "Refused id reason cursor",
+        17: "Refused id reason cursor stream position",
         18: "Resend ",
         19: "Progress id cursor is_live",
         20: "Missed id count",
         21: "Interest id is_wanted",
         22: "Delivery event ids",
+        23: "Copied id blocks upto last",
         32: "Frame sender receiver number received body",
         33: "Offer number root beat distance parent",
         40: "Event stream tick notification flood time",
@@ -330,7 +341,7 @@ def test_tags_and_the_order_of_fields_are_fixed():
         48: "Fetch stream since after filter number path",
         49: "Fetched stream number path since upto events is_live lost",
         60: "Hello version role name token options",
-        61: "Welcome version broker limits",
+        61: "Welcome version broker limits lake",
         62: "Ping number",
         63: "Pong number",
     }
@@ -642,6 +653,26 @@ def test_the_log_gives_back_what_it_was_given(several):
     found = unpack(pack(several), "paris")
     assert found == tuple(several)
     assert [e.time for e in found] == [e.time for e in several]
+    rows = unpack_rows(pack(several))
+    assert rows.ticks == [e.tick for e in several]
+    assert rows.times == [e.time for e in several]
+    for record, event in zip(rows.records, several, strict=True):
+        attributes = event.notification.attributes
+        assert record == attributes
+        assert [type(v) for v in record.values()] == [type(v) for v in attributes.values()]
+
+
+def test_rows_are_read_though_their_writer_has_not_marked_them():
+    when = datetime(2026, 11, 15, tzinfo=UTC)
+    blob = msgspec.msgpack.encode((1, [(7, {"t": when, "s": ["a", 1]}, False, 5.0)]))
+    assert unpack_rows(blob)[:3] == ([7], [5.0], [{"t": when, "s": frozenset({"a", 1})}])
+
+
+def test_rows_between_two_ticks_are_cut_out():
+    rows = unpack_rows(pack([Event("paris", t, Notification({"n": t})) for t in range(5, 10)]))
+    assert rows.between(4, 9) is rows
+    assert rows.between(5, 7)[:3] == ([6, 7], [0.0, 0.0], [{"n": 6}, {"n": 7}])
+    assert rows.between(9, 20).ticks == rows.between(0, 4).ticks == []
 
 
 _keys = st.one_of(texts, st.integers(), filters)
@@ -699,7 +730,11 @@ def test_the_log_has_no_limits_of_its_own():
 def test_damaged_records_are_read_or_refused(several, value, chance):
     record, stored = pack(several), pack_value(value)
     for _ in range(20):
-        for read, blob in ((lambda b: unpack(b, "paris"), record), (unpack_value, stored)):
+        for read, blob in (
+            (lambda b: unpack(b, "paris"), record),
+            (unpack_rows, record),
+            (unpack_value, stored),
+        ):
             with suppress(WireError):
                 read(damaged(blob, chance))
 

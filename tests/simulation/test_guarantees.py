@@ -33,6 +33,18 @@ def test_every_guarantee_holds_whatever_breaks(network: str, faults: str) -> Non
                 run(100 * (seed + 1) + 10 * number + more, network, strategy, semantics, faults)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("faults", FAULTS)
+def test_every_guarantee_holds_while_brokers_learn(faults: str) -> None:
+    known = 0
+    for network in NETWORKS:
+        for seed, semantics in enumerate(SEMANTICS):
+            done = run(seed, network, "learnt:0.2", semantics, faults, steps=50)
+            nodes = done.simulation.nodes.values()
+            known += sum(bool(node.learning and node.learning.known) for node in nodes)
+    assert known > 20
+
+
 def test_a_trial_is_the_same_every_time() -> None:
     first, second = play(trial(5, "graph")), play(trial(5, "graph"))
     assert first.simulation.steps == second.simulation.steps

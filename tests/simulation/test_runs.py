@@ -40,3 +40,12 @@ def test_digests_repair_whatever_was_damaged_with_fixed_and_adaptive_periods(
 ) -> None:
     for seed in range(6):
         run(seed, "acyclic", STRATEGIES[seed + 1], "advertisements", "all", check_most=adaptive)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("network", NETWORKS)
+def test_all_properties_hold_while_brokers_learn(network: str) -> None:
+    semantics = list(SEMANTICS)[len(network) % len(SEMANTICS)]
+    for seed, faults in enumerate(("links", "all")):
+        played = run(seed, network, "learnt:0.2", semantics, faults, steps=40)
+    assert any(node.learning and node.learning.known for node in played.simulation.nodes.values())

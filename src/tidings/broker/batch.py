@@ -34,11 +34,15 @@ class Batch(msgspec.Struct, frozen=True, array_like=True):
         """What it takes up, about."""
         return len(self.content) + ROW
 
+    def block(self) -> bytes:
+        """What was packed, undecoded; `Damage` if it is not that any more."""
+        label = (self.first, self.last, self.first_time, self.last_time, self.until)
+        return unseal(self.content, *label)
+
     def events(self, stream: str) -> tuple[Event, ...]:
         """What was put in; `Damage` if it is not that any more."""
-        label = (self.first, self.last, self.first_time, self.last_time, self.until)
         try:
-            events = unpack(unseal(self.content, *label), stream)
+            events = unpack(self.block(), stream)
         except (TidingsError, Damage):
             events = ()
         if not events or (events[0].tick, events[-1].tick) != (self.first, self.last):

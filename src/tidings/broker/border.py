@@ -14,6 +14,7 @@ import msgspec
 
 from tidings.broker.configuration import Limits
 from tidings.broker.connection import Connection
+from tidings.broker.copying import Copies
 from tidings.broker.host import Host
 from tidings.node import (
     Acknowledge,
@@ -31,7 +32,7 @@ from tidings.node import (
     Unsubscribe,
     Watch,
 )
-from tidings.node.wire import SESSION, Ping, Pong
+from tidings.node.wire import SESSION, Copy, Ping, Pong
 
 _LARGEST: Final = 1 << 62
 """No client gets so far by counting, and beyond 64 bits the numbers could not be written."""
@@ -53,11 +54,12 @@ class Border:
         self._host = host
         self._counts = host.counts
         self._limits = limits
+        self._copies = Copies(connection, host.copier)
         self._ahead = 0.0
         self._paid_at = monotonic()
         self._handlers: dict[type, Callable[[Any], None]] = {
             Publish: self._publish,
-            Acknowledge: self._pass_on,
+            Acknowledge: self._acknowledge,
             Renew: self._pass_on,
             Subscribe: self._subscribe,
             Watch: self._begin,
@@ -66,6 +68,7 @@ class Border:
             Unadvertise: self._end,
             Attach: self._attach,
             Detach: self._detach,
+            Copy: self._copy,
             Ping: self._ping,
             Pong: _ignore,
         }
@@ -103,6 +106,7 @@ class Border:
     def _drained(self) -> None:
         self._connection.go_on()
         self._host.handle(Drained(self.session))
+        self._copies.go_on()
 
     def _lost(self) -> None:
         if self._host.sessions.get(self.session) is self._connection:
@@ -192,6 +196,11 @@ class Border:
                 body = msgspec.structs.replace(body, durable=f"{self._principal}/{body.durable}")
             self._pass_on(body)
 
+    def _acknowledge(self, body: Acknowledge) -> None:
+        if body.durable is not None:
+            body = msgspec.structs.replace(body, durable=f"{self._principal}/{body.durable}")
+        self._pass_on(body)
+
     def _end(self, body: Any) -> None:
         self._standing.discard(body.id)
         self._pass_on(body)
@@ -207,6 +216,12 @@ class Border:
     def _detach(self, body: Detach) -> None:
         self._pass_on(body)
         self._connection.close()
+
+    def _copy(self, body: Copy) -> None:
+        """Whoever may subscribe to everything may have a copy, and so far everybody may."""
+        refusal = self._copies.ask(body)
+        if refusal is not None:
+            self._refuse(body.id, refusal)
 
     def _ping(self, body: Ping) -> None:
         self._host.post(self._connection, Pong(body.number))

@@ -14,6 +14,7 @@
     [retention]
     age = "7d"
     size = "10GB"
+    lake = "/srv/quotes"                 # what it lacks is not let go of
 
 An error names the file, the line, what is wrong there and what would be right.
 """
@@ -96,6 +97,8 @@ class Retention(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     age: str | float | None = None
     size: str | int | None = None
+    lake: str | None = None
+    """The folder of a lake: of what age and size would let go, only what it holds may go."""
 
     @property
     def seconds(self) -> float | None:
@@ -246,6 +249,9 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
                 if getattr(self.tls, f) is not None
             }
             changes["tls"] = TLS(**paths)
+        if self.retention.lake is not None:
+            lake = str((folder / self.retention.lake).absolute())
+            changes["retention"] = msgspec.structs.replace(self.retention, lake=lake)
         changes["neighbours"] = {
             name: msgspec.structs.replace(each, token_file=str(folder / each.token_file))
             if isinstance(each, Neighbour) and each.token_file is not None

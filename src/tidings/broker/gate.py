@@ -44,8 +44,11 @@ class Gate:
         admission: Admission,
         limits: Limits,
         status: Callable[[], Status],
+        *,
+        lake: str | None = None,
     ) -> None:
         self._name = name
+        self._lake = lake
         self._host = host
         self._admission = admission
         self._limits = limits
@@ -151,7 +154,7 @@ class Gate:
             "attributes": limits.attributes,
             "subscriptions": limits.subscriptions,
         }
-        return Welcome(VERSION, self._name, told)
+        return Welcome(VERSION, self._name, told, self._lake)
 
     # -- keeping alive -------------------------------------------------------------------------
 

@@ -8,9 +8,10 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from time import monotonic
+from time import monotonic, time
 from typing import TYPE_CHECKING, Any, Final
 
+from tidings.broker.copying import Copier
 from tidings.broker.counts import Counts
 from tidings.broker.pipeline import Outlet, Pipeline
 from tidings.node import (
@@ -66,6 +67,7 @@ class Host:
         self._refusals: dict[str, deque[Refused]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._reader = ThreadPoolExecutor(2, "tidings-read")
+        self.copier = Copier(store, node.name)
         self._performers: dict[type, Callable[[Any], None]] = {
             Deliver: self._deliver,
             Send: self._send,
@@ -79,7 +81,7 @@ class Host:
 
     def start(self, neighbours: Iterable[str]) -> None:
         """The first thing to call. Nobody can be reached yet."""
-        self._perform(self.node.start(monotonic()))
+        self._perform(self.node.start(monotonic(), time()))
         for name in neighbours:
             self.handle(LinkDown(name))
 
@@ -193,9 +195,11 @@ class Host:
         else:
             self.handle(Records(effect.number, *work.result()))
 
-    async def trim(self, *, before: float | None, size: int | None) -> None:
-        """Let go of events that are older, or more than so many bytes."""
-        first = await asyncio.to_thread(self.store.trim, before=before, size=size)
+    async def trim(
+        self, *, before: float | None, size: int | None, upto: int | None = None
+    ) -> None:
+        """Let go of events that are older, or more than so many bytes; of none behind a tick."""
+        first = await asyncio.to_thread(self.store.trim, before=before, size=size, upto=upto)
         if first != self.first:
             _log.info("events before %d are no longer kept", first)
             self.first = first
@@ -208,4 +212,5 @@ class Host:
             self._timer.cancel()
         await self.pipeline.close()
         await asyncio.to_thread(self._reader.shutdown, cancel_futures=True)
+        await self.copier.close()
         await asyncio.to_thread(self.store.close)

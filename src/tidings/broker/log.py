@@ -36,9 +36,12 @@ def append(connection: sqlite3.Connection, rows: Sequence[Batch]) -> None:
     )
 
 
-def rows_at_tick(connection: sqlite3.Connection, tick: int, limit: int) -> list[Batch]:
-    """The rows from the one with this tick on, or from the first: about `limit` events."""
-    return _some(connection, _FROM_TICK, tick, limit=limit, size=_READ_BYTES)
+def rows_at_tick(
+    connection: sqlite3.Connection, tick: int, limit: int, *, size: int = _READ_BYTES
+) -> list[Batch]:
+    """The rows from the one with this tick on, or from the first: about `limit` events, and not
+    much more than so many bytes."""
+    return _some(connection, _FROM_TICK, tick, limit=limit, size=size)
 
 
 def rows_at_time(connection: sqlite3.Connection, time: float, limit: int) -> list[Batch]:
@@ -53,11 +56,16 @@ def first_tick_and_last_rows(connection: sqlite3.Connection) -> tuple[int, list[
 
 
 def expire(
-    connection: sqlite3.Connection, before: float | None, size: int | None, until: int
+    connection: sqlite3.Connection,
+    before: float | None,
+    size: int | None,
+    until: int,
+    upto: int | None = None,
 ) -> int | None:
     """Delete some of what is too old or too much, but not the last row; the first tick kept.
 
-    `until` is the size of the log from its very beginning. None: there was nothing to delete.
+    `until` is the size of the log from its very beginning; what lies behind the tick `upto` stays
+    in any case. None: there was nothing to delete.
     """
     kept, freed = None, 0
     rows = connection.execute(_SIZES, (_TRIM_ROWS + 1,)).fetchall()
@@ -66,9 +74,10 @@ def expire(
             is_old = before is not None and last_time < before
             is_much = size is not None and until - end + length > size
             is_whole = last + 1 == following
+            must_stay = upto is not None and last > upto
         except TypeError:
             raise Damage(f"the row before {following} is not what was written") from None
-        if freed >= _TRIM_BYTES or not (is_old or is_much):
+        if freed >= _TRIM_BYTES or must_stay or not (is_old or is_much):
             break
         if not is_whole:
             raise Damage(f"the events behind {last} are missing")

@@ -108,6 +108,15 @@ def _gauges(status: Status) -> Iterator[Metric]:
     yield GaugeMetricFamily(
         "tidings_trouble", "1 while nothing can be published", int(status.trouble is not None)
     )
+    if (lake := status.lake) is not None:
+        yield GaugeMetricFamily(
+            "tidings_lake_trouble",
+            "1 while no event is let go of, since the lake cannot be read",
+            int(lake.trouble is not None),
+        )
+        if lake.upto is not None:
+            lag = max(0, status.last - lake.upto)
+            yield GaugeMetricFamily("tidings_lake_lag_events", "Events that the lake lacks", lag)
     up = GaugeMetricFamily("tidings_link_up", "1 if connected", labels=["neighbour"])
     tree = GaugeMetricFamily("tidings_link_in_tree", "1 if events pass", labels=["neighbour"])
     queue = GaugeMetricFamily(

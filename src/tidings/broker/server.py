@@ -20,7 +20,8 @@ from tidings.broker.host import Host
 from tidings.broker.links import Links
 from tidings.broker.metrics import Metrics
 from tidings.broker.places import Address, parse_address
-from tidings.broker.status import LinkStatus, Rates, Status, StreamStatus
+from tidings.broker.retention import Archive, Archived
+from tidings.broker.status import LakeStatus, LinkStatus, Rates, Status, StreamStatus
 from tidings.broker.store import SQLiteStore, StoreError
 from tidings.broker.tokens import Tokens
 from tidings.events import TidingsError
@@ -44,8 +45,10 @@ class Broker:
     of `start`, and then nothing is left open.
     """
 
-    def __init__(self, configuration: Configuration) -> None:
+    def __init__(self, configuration: Configuration, *, archived: Archived | None = None) -> None:
+        """`archived` is asked for how far the lake is, if the configuration names one."""
         self.configuration = configuration
+        self.archive = _archive(configuration, archived)
         self.name = configuration.name
         self.counts = Counts()
         self.address = configuration.address
@@ -82,7 +85,14 @@ class Broker:
         stack.callback(store.close)
         self.host = Host(await asyncio.to_thread(self._node, store), store, self.counts)
         stack.push_async_callback(self.host.close)
-        self.gate = Gate(self.name, self.host, self._admission(), configuration.limits, self.status)
+        self.gate = Gate(
+            self.name,
+            self.host,
+            self._admission(),
+            configuration.limits,
+            self.status,
+            lake=configuration.retention.lake,
+        )
         self.host.start(configuration.neighbours)
         self._server = await self._listen(listening)
         stack.callback(self._server.close)
@@ -157,18 +167,27 @@ class Broker:
     # -- while it runs -------------------------------------------------------------------------
 
     async def _keep_trimming(self) -> None:
-        retention = self.configuration.retention
         while True:
-            seconds = retention.seconds
-            before = None if seconds is None else time() - seconds
             try:
-                await self.host.trim(before=before, size=retention.bytes)
+                await self.trim()
             except StoreError as problem:
                 _log.error("cannot trim the log: %s", problem)
             waited = 0.0
             while waited < (_TRIM_IN_TROUBLE if self.host.trouble else _TRIM):
                 await asyncio.sleep(_TRIM_IN_TROUBLE)
                 waited += _TRIM_IN_TROUBLE
+
+    async def trim(self) -> None:
+        """Let go of what need not be kept; it happens by itself once in a minute."""
+        retention = self.configuration.retention
+        seconds = retention.seconds
+        before = None if seconds is None else time() - seconds
+        upto = None if self.archive is None else await self.archive.look(self._last)
+        await self.host.trim(before=before, size=retention.bytes, upto=upto)
+
+    def _last(self) -> int:
+        """The last tick on the disk; the lake may have read it before the host heard of it."""
+        return self.host.store.span().last
 
     async def _keep_sampling(self) -> None:
         while True:
@@ -198,7 +217,11 @@ class Broker:
             links=tuple(self._link(name) for name in self.configuration.neighbours),
             streams=_streams(node),
             rates=self._rates.rates(),
+            lake=None if self.archive is None else self._lake(self.archive),
         )
+
+    def _lake(self, archive: Archive) -> LakeStatus:
+        return LakeStatus(archive.folder, archive.upto, archive.trouble)
 
     def _link(self, name: str) -> LinkStatus:
         node = self.host.node
@@ -235,6 +258,15 @@ class Broker:
             _log.error("stopped before all was kept: %s", self.host.trouble or "the disk is slow")
         await self.gate.close(max(0.5, drain - (monotonic() - begun)))
         await self._open.aclose()
+
+
+def _archive(configuration: Configuration, archived: Archived | None) -> Archive | None:
+    folder = configuration.retention.lake
+    if folder is None:
+        return None
+    if archived is None:
+        raise TidingsError(f"nobody says how far the lake {folder} is; give `archived`, too")
+    return Archive(folder, configuration.name, archived)
 
 
 async def _served(metrics: Metrics, address: Address) -> Address:

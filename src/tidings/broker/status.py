@@ -48,6 +48,16 @@ class StreamStatus(msgspec.Struct, frozen=True):
     upto: int
 
 
+class LakeStatus(msgspec.Struct, frozen=True):
+    """The lake that keeps what its broker lets go of."""
+
+    folder: str
+    upto: int | None
+    """Up to here it has the broker's stream; None if that is not known."""
+    trouble: str | None
+    """Why nothing is let go of, if that is so."""
+
+
 class Status(msgspec.Struct, frozen=True, array_like=True, tag=64):
     """What a broker says about itself."""
 
@@ -69,6 +79,7 @@ class Status(msgspec.Struct, frozen=True, array_like=True, tag=64):
     streams: dict[str, StreamStatus]
     rates: dict[str, float]
     """Events and bytes a second, lately."""
+    lake: LakeStatus | None = None
 
 
 _DECODER: Final = msgspec.msgpack.Decoder(list[Status | Refused])

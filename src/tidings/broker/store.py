@@ -9,6 +9,7 @@ import threading
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
@@ -62,11 +63,22 @@ class Store(Protocol):
         There may be somewhat more or fewer events than `limit`, but none only if none are left.
         """
 
-    def trim(self, *, before: float | None = None, size: int | None = None) -> int:
+    def copy(self, after: int, *, upto: int, size: int) -> tuple[int, int, tuple[bytes, ...]]:
+        """The log behind a tick, undecoded: (since, upto, blocks), each block as `pack` made it.
+
+        There are about `size` bytes, or as many as there are up to the given tick. The returned
+        `since` is above the given one if what lies between is no longer kept. The first block may
+        begin before it, and the returned `upto`, the end of the last one, may be above the given.
+        """
+
+    def trim(
+        self, *, before: float | None = None, size: int | None = None, upto: int | None = None
+    ) -> int:
         """Forget events older than a time, and the oldest above a size; the first tick kept.
 
-        Whole batches go, and never the last, so that no tick is used twice. To be called from
-        time to time even if nothing is to be forgotten: it also mends `trouble` where it can.
+        None goes that lies behind the tick `upto`. Whole batches go, and never the last, so that
+        no tick is used twice. To be called from time to time even if nothing is to be forgotten:
+        it also mends `trouble` where it can.
         """
 
     def close(self) -> None:
@@ -172,8 +184,24 @@ class SQLiteStore:
         events = events[begin:]
         return (events[0].tick - 1, events[-1].tick, events) if events else (last, last, ())
 
-    def trim(self, *, before: float | None = None, size: int | None = None) -> int:
-        while self._trim_some(before, size):
+    def copy(self, after: int, *, upto: int, size: int) -> tuple[int, int, tuple[bytes, ...]]:
+        if after >= min(upto, self._span.last):
+            return after, after, ()
+        with self._explained():
+            with self._readers.lend() as connection:
+                rows = log.rows_at_tick(connection, after + 1, upto - after, size=size)
+            if not rows:
+                raise Damage(f"the events behind {after} are missing")
+            for row, following in pairwise(rows):
+                if row.last + 1 != following.first:
+                    raise Damage(f"the events behind {row.last} are missing")
+            blocks = tuple([row.block() for row in rows])
+        return max(after, rows[0].first - 1), rows[-1].last, blocks
+
+    def trim(
+        self, *, before: float | None = None, size: int | None = None, upto: int | None = None
+    ) -> int:
+        while self._trim_some(before, size, upto):
             time.sleep(_PAUSE)
         while self._shrink_some():
             time.sleep(_PAUSE)
@@ -215,10 +243,10 @@ class SQLiteStore:
                 )
             tick, now = event.tick, event.time
 
-    def _trim_some(self, before: float | None, size: int | None) -> bool:
+    def _trim_some(self, before: float | None, size: int | None, upto: int | None) -> bool:
         """Forget some of what is too old or too much; whether there was any."""
         with self._writing:
-            first = self._transact(lambda c: log.expire(c, before, size, self._until))
+            first = self._transact(lambda c: log.expire(c, before, size, self._until, upto))
             if first is not None:
                 self._span = Span(first, self._span.last, self._span.time)
             return first is not None

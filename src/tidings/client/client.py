@@ -19,23 +19,26 @@ from typing import Any, Final
 
 from tidings.client.address import DEFAULT, Tls, context, read_address
 from tidings.client.connection import Connection
+from tidings.client.copying import Copying
 from tidings.client.dialling import PATIENCE, Dialler, OnStatus
 from tidings.client.errors import (
     AdvertisementRefused,
     ClientClosed,
     ConnectionFailed,
+    CursorTooOld,
     PublishRefused,
     RequestRefused,
 )
 from tidings.client.outbox import Limits, Publication
-from tidings.client.positions import Beginning, beginning
+from tidings.client.positions import Beginning, beginning, cursor_text
 from tidings.client.reading import Reading
 from tidings.client.receipts import Many, OnRefused, Receipt
 from tidings.client.session import Session, Standing
 from tidings.client.subscription import Callback, Subscription
 from tidings.events import Filter, Notification, TidingsError
+from tidings.node.records import Rows
 from tidings.node.requests import Advertise, Detach, Refused
-from tidings.node.wire import VERSION, Hello, encode
+from tidings.node.wire import VERSION, Hello, Welcome, WireError, encode, unpack_rows
 
 _log = logging.getLogger("tidings.client")
 
@@ -45,6 +48,8 @@ _SILENCE_AFTER: Final = 5.0
 """and those of mere silence: to be told of it again costs little."""
 _BREATH: Final = 0.02
 """Seconds that a program gets to read, before what comes next may be too much for it."""
+_LAST: Final = 1 << 62
+"""No stream gets so far."""
 _TURN: Final = 256
 """So many notifications are taken from a plain iterable before others get a turn."""
 
@@ -93,6 +98,7 @@ class Client:
         self._wait = wait
         self._session = Session(limits)
         self._connection: Connection | None = None
+        self._lake: str | None = None
         self._runner: asyncio.Task[None] | None = None
         self._failure: TidingsError | None = None
         self._is_closed = False
@@ -207,9 +213,28 @@ class Client:
         """
         return self._session.outbox.kept
 
-    def _begin(self, connection: Connection, broker: str) -> None:
+    def leave_out(self, number: int) -> None:
+        """Give notifications from now on numbers above this one.
+
+        The broker keeps no notification whose number is not above the last that it has kept. So a
+        program that always gives the same number to the same notification publishes it once.
+        """
+        self._session.outbox.leave_out(number)
+
+    @property
+    def largest(self) -> int:
+        """The broker takes no notification of more bytes than this."""
+        return self._session.outbox.largest
+
+    @property
+    def lake(self) -> str | None:
+        """The folder of a lake that has what its broker no longer keeps, if it has told of one."""
+        return self._lake
+
+    def _begin(self, connection: Connection, welcome: Welcome) -> None:
         self._connection = connection
-        self._session.connected(broker, frame=connection.largest)
+        self._lake = welcome.lake
+        self._session.connected(welcome.broker, frame=connection.largest)
         connection.receive = self._receive
         connection.drained = self._pump
         connection.gone.add_done_callback(lambda _: self._lost(connection))
@@ -493,6 +518,15 @@ class Client:
 
     # -- subscribing ---------------------------------------------------------------------------
 
+    async def acknowledge(self, durable: str, cursor: Mapping[str, int]) -> None:
+        """A durable subscription that nobody reads now has been told of all up to a cursor.
+
+        For a program that has its events from elsewhere for a while. Said soon, as `Event.ack`.
+        """
+        self._check()
+        self._session.acknowledge(durable, dict(cursor))
+        self._soon()
+
     def subscribe(
         self,
         filter: Filter | str,
@@ -501,6 +535,7 @@ class Client:
         since: Beginning = None,
         callback: Callback | None = None,
         queue: int = 10_000,
+        told: int = 0,
     ) -> Subscription:
         """Hear what the filter matches; use it with `async with`, or await it.
 
@@ -512,13 +547,61 @@ class Client:
         coroutine function. When `queue` events wait to be read, a durable subscription,
         or one that reads history, asks for no more until half of them are (what is on its way
         still comes); a live one misses events, and counts them.
+
+        `told` events before these came from elsewhere: a durable subscription that is silent
+        moves on only when they are acknowledged, too.
         """
         if queue < 1:
             raise TidingsError(f"queue is a number of events from 1 on, not {queue}")
         reading = Reading(
-            self._filter(filter), durable=durable, since=beginning(since), most=queue, now=time()
+            self._filter(filter),
+            durable=durable,
+            since=beginning(since),
+            most=queue,
+            told=told,
+            now=time(),
         )
         return Subscription(self, reading, callback)
+
+    # -- copying -------------------------------------------------------------------------------
+
+    async def copy(
+        self, stream: str, *, after: int = 0, upto: int = _LAST
+    ) -> AsyncGenerator[Rows, None]:
+        """The broker's own log as it is on its disk: all events of its stream behind a tick.
+
+        It ends with the tick `upto`, or where the log ended when the broker was last asked. The
+        broker looks for nobody else and compares nothing, so this is far faster than a
+        subscription; but it must be the one whose stream it is, else it is a `RequestRefused`.
+        `CursorTooOld` if what comes next is no longer kept. Nothing comes twice, and nothing is
+        left out, whatever happens to connection and broker meanwhile.
+        """
+        self._check()
+        copying = Copying(stream, after, upto)
+        self._session.copy(copying)
+        self._soon()
+        at = after
+        try:
+            while True:
+                if copying.inbox:
+                    piece = copying.inbox.popleft()
+                    self._session.copy_on(copying)
+                    self._soon()
+                    for block in piece.blocks:
+                        rows = unpack_rows(block).between(at, upto)
+                        if rows.ticks:
+                            _follow(rows.ticks, at)
+                            at = rows.ticks[-1]
+                            yield rows
+                elif copying.ending is not None:
+                    raise _no_copy(copying.ending)
+                elif copying.is_done:
+                    return
+                else:
+                    await self._news(copying)
+                    self._check()
+        finally:
+            self._session.uncopy(copying)
 
 
 def _settle(publication: Publication, refusal: Refused | None) -> None:
@@ -526,6 +609,18 @@ def _settle(publication: Publication, refusal: Refused | None) -> None:
         publication.receipt.kept(publication.number)
     else:
         publication.receipt.failed(PublishRefused(refusal.reason))
+
+
+def _follow(ticks: list[int], at: int) -> None:
+    if ticks[0] != at + 1 or ticks[-1] - at != len(ticks):
+        raise WireError(f"the broker's log does not go on behind tick {at}")
+
+
+def _no_copy(refusal: Refused) -> RequestRefused:
+    if refusal.cursor is None:
+        return RequestRefused(refusal.reason)
+    cursor = cursor_text(refusal.cursor)
+    return CursorTooOld(refusal.reason, cursor, refusal.stream, refusal.position)
 
 
 def _wake(listeners: list[asyncio.Future[None]]) -> None:

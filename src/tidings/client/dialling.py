@@ -34,7 +34,7 @@ OnStatus = Callable[[bool, str], object]
 class Dialler:
     """Makes connections to a broker, one after another.
 
-    Whoever uses it sets `begin`, which is called with each new connection and the broker's name,
+    Whoever uses it sets `begin`, which is called with each new connection and its welcome,
     and `ping`, which asks the broker for a sign of life.
     """
 
@@ -50,7 +50,7 @@ class Dialler:
         self._hello = hello
         self._tls = tls
         self._on_status = on_status
-        self.begin: Callable[[Connection, str], None] = lambda connection, broker: None
+        self.begin: Callable[[Connection, Welcome], None] = lambda connection, welcome: None
         self.ping: Callable[[], None] = lambda: None
 
     @property
@@ -123,7 +123,7 @@ class Dialler:
             except ConnectionFailed as problem:
                 problems.append(problem)
                 continue
-            self.begin(connection, welcome.broker)
+            self.begin(connection, welcome)
             self._say(True, f"connected to broker {welcome.broker} at {place}")
             return connection
         raise ConnectionFailed("; ".join(map(str, problems)))

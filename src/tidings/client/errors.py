@@ -37,12 +37,15 @@ class CursorTooOld(SubscriptionRefused):
     """Where the subscription was to go on, the broker no longer keeps the events.
 
     `cursor` is where it can go on: subscribe again with `since=problem.cursor` to do so, knowing
-    that what lies before it is lost.
+    that what lies before it is lost. `stream` is the one whose events are gone, those behind the
+    tick `position`; the cursor may be further in others, too, by what was told meanwhile.
     """
 
-    def __init__(self, message: str, cursor: str) -> None:
-        super().__init__(message, cursor)
+    def __init__(self, message: str, cursor: str, stream: str = "", position: int = 0) -> None:
+        super().__init__(message, cursor, stream, position)
         self.cursor = cursor
+        self.stream = stream
+        self.position = position
 
     def __str__(self) -> str:
         return str(self.args[0])

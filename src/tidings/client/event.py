@@ -59,6 +59,11 @@ class Event(Mapping[str, Any]):
         return when.replace(microsecond=int((self._event.time - seconds) * 1e6))
 
     @property
+    def seconds(self) -> float:
+        """The same in seconds since 1970, just as its broker has it."""
+        return self._event.time
+
+    @property
     def cursor(self) -> str:
         """The subscription's position up to and with this event, for `since`."""
         return cursor_text(self.position)

@@ -91,6 +91,13 @@ class Outbox:
         self._size += publication.size
         return publication
 
+    def leave_out(self, number: int) -> None:
+        """Give no number up to this one; what waits already keeps those that it would have got."""
+        for publication in self._waiting:
+            if publication.number == 0:
+                publication.number, self._next = self._next, self._next + 1
+        self._next = max(self._next, number + 1)
+
     def too_large(self, publication: Publication) -> str:
         """What to say of one above the limit."""
         return f"it has {publication.size:,} bytes; the broker takes {self.largest:,} at most"

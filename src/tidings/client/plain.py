@@ -17,7 +17,9 @@ from collections.abc import (
     Iterable,
     Iterator,
     Mapping,
+    Sequence,
 )
+from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Final, TypeVar
 
@@ -147,6 +149,16 @@ class PlainClient:
         """How many notifications the broker has kept of this session's name, in all its life."""
         return self._client.kept
 
+    @property
+    def largest(self) -> int:
+        """The broker takes no notification of more bytes than this."""
+        return self._client.largest
+
+    @property
+    def lake(self) -> str | None:
+        """The folder of a lake that has what its broker no longer keeps, if it has told of one."""
+        return self._client.lake
+
     def advertise(self, filter: Filter | str) -> None:
         """Say what this client will publish, so that it is carried only where it is wanted."""
         self._run(self._client.advertise(filter))
@@ -184,6 +196,25 @@ class PlainClient:
             belt.end()
         return work.result()
 
+    def publish_soon(
+        self, notifications: Sequence[Notification], *, on_refused: OnRefused | None = None
+    ) -> Future[int]:
+        """Begin to publish all of them, and return at once; see `Client.publish_many`.
+
+        The future knows how many are kept, when all of them are. `on_refused` is called in the
+        client's own thread.
+        """
+        work = self._client.publish_many(notifications, on_refused=on_refused)
+        return asyncio.run_coroutine_threadsafe(work, self._opened())
+
+    def leave_out(self, number: int) -> None:
+        """Give notifications from now on numbers above this one; see `Client.leave_out`."""
+
+        async def left_out() -> None:
+            self._client.leave_out(number)
+
+        self._run(left_out())
+
     def flush(self) -> None:
         """Wait until all that was published is kept, and the broker knows what is acknowledged."""
         self._run(self._client.flush())
@@ -197,6 +228,10 @@ class PlainClient:
         finally:
             self._run(_ended(interest))
 
+    def acknowledge(self, durable: str, cursor: Mapping[str, int]) -> None:
+        """A durable subscription that nobody reads now has been told of all up to a cursor."""
+        self._run(self._client.acknowledge(durable, cursor))
+
     def subscribe(
         self,
         filter: Filter | str,
@@ -205,13 +240,14 @@ class PlainClient:
         since: Beginning = None,
         callback: Callable[[Event], Any] | None = None,
         queue: int = 10_000,
+        told: int = 0,
     ) -> PlainSubscription:
         """Hear what the filter matches, from now on; see `Client.subscribe`.
 
         It has begun when this returns. Close it, or use it with `with`.
         """
         subscription = self._client.subscribe(
-            filter, durable=durable, since=since, callback=callback, queue=queue
+            filter, durable=durable, since=since, callback=callback, queue=queue, told=told
         )
         return PlainSubscription(self, subscription)
 

@@ -30,6 +30,7 @@ class Reading:
         durable: str | None = None,
         since: Since = None,
         most: int = 10_000,
+        told: int = 0,
         now: float = 0.0,
     ) -> None:
         self.source: Source = self
@@ -54,10 +55,11 @@ class Reading:
         self._begun = now if since is None else since if isinstance(since, float) else 0.0
         self._is_placed = False
         """Whether it was told anything, so that its position says more than `since`."""
-        self._others: Cursor = {}
+        # A cursor counts as told: what it says of a stream holds until more is heard of that one.
+        self._others: Cursor = dict(since) if isinstance(since, dict) else {}
         self._stream = ""
         self._tick = 0
-        self._told = 0
+        self._told = told
         self._acknowledged = 0
         self._done: Cursor | None = None
         self._is_due = False

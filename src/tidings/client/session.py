@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final, TypeAlias
 
+from tidings.client.copying import Copying
 from tidings.client.outbox import Limits, Outbox, Publication
 from tidings.client.reading import Reading
 from tidings.events import Filter
@@ -21,6 +22,7 @@ from tidings.node.requests import (
     Acknowledge,
     Advertise,
     Attach,
+    Cursor,
     Interest,
     Missed,
     Progress,
@@ -31,9 +33,9 @@ from tidings.node.requests import (
     Unsubscribe,
     Watch,
 )
-from tidings.node.wire import Delivery, Ping, Pong
+from tidings.node.wire import Copied, Copy, Delivery, Ping, Pong
 
-Request: TypeAlias = RequestBody | Ping | Pong
+Request: TypeAlias = RequestBody | Copy | Ping | Pong
 
 MUCH: Final = 1_000
 """So many acknowledged events are told to the broker without waiting for more."""
@@ -66,7 +68,7 @@ class Session:
         """The name of the broker, while there is a connection."""
         self.settled: list[tuple[Publication, Refused | None]] = []
         """Publications whose fate is known; whoever looks at them clears the list."""
-        self.changed: set[Reading | Standing] = set()
+        self.changed: set[Reading | Standing | Copying] = set()
         """What else has changed; likewise."""
         self.pongs = 0
         """The last `Ping` that was answered over this connection."""
@@ -79,6 +81,7 @@ class Session:
         self._all: dict[Reading, None] = {}
         self._advertisements: dict[str, Standing] = {}
         self._watches: dict[str, Standing] = {}
+        self._copyings: dict[Copying, None] = {}
         self._requests: list[Request] = []
         self._count = 0
         self._pings = 0
@@ -97,6 +100,8 @@ class Session:
         for reading in self._all:
             if not reading.is_held:
                 self._ask(reading)
+        for copying in self._copyings:
+            self.copy_on(copying)
 
     def lost(self) -> None:
         """The connection is gone, and all that was under way with it."""
@@ -106,6 +111,8 @@ class Session:
         self._ebbing.clear()
         for reading in self._all:
             reading.gone(is_held=reading.is_held)
+        for copying in self._copyings:
+            copying.gone()
         self.outbox.lost()
 
     def outgoing(self) -> list[list[Request]]:
@@ -148,6 +155,20 @@ class Session:
         if self._watches.pop(standing.id, None) is not None:
             self._say(Unsubscribe(standing.id))
 
+    def copy(self, copying: Copying) -> None:
+        """Want a part of the broker's log, until `uncopy`."""
+        self._copyings[copying] = None
+        self.copy_on(copying)
+
+    def uncopy(self, copying: Copying) -> None:
+        """Want it no longer; a piece that is on its way is dropped."""
+        self._copyings.pop(copying, None)
+
+    def copy_on(self, copying: Copying) -> None:
+        """Ask for the next piece of a log, if it is time for that."""
+        if self.broker and copying.is_due:
+            self._requests.append(copying.request(self._next("c")))
+
     def subscribe(self, reading: Reading) -> None:
         """Want to be told of events."""
         self._all[reading] = None
@@ -165,6 +186,10 @@ class Session:
             del self._readings[reading.id]
             self._say(Unsubscribe(reading.id, forget))
             reading.gone()
+
+    def acknowledge(self, durable: str, cursor: Cursor) -> None:
+        """Tell the broker how far a durable subscription is that nobody reads now."""
+        self._say(Acknowledge("", cursor, durable))
 
     def taken(self, reading: Reading) -> None:
         """The program has taken events: if that was waited for, ask for more."""
@@ -251,6 +276,11 @@ class Session:
                 if reading := self._readings.get(id):
                     reading.progress(message)
                     self.changed.add(reading)
+            case Copied(id=id):
+                if copying := self._copying(id):
+                    copying.came(message)
+                    self.copy_on(copying)
+                    self.changed.add(copying)
             case Refused(id=id):
                 self._refused(id, message)
             case Missed(id=id, count=count):
@@ -289,3 +319,9 @@ class Session:
         elif standing := self._advertisements.pop(id, None) or self._watches.pop(id, None):
             standing.is_settled, standing.refusal = True, refusal
             self.changed.add(standing)
+        elif copying := self._copying(id):
+            copying.refused(refusal)
+            self.changed.add(copying)
+
+    def _copying(self, id: str) -> Copying | None:
+        return next((copying for copying in self._copyings if copying.id == id), None)

@@ -57,9 +57,11 @@ class Subscription:
         except BaseException:
             await self.close()
             raise
-        if not reading.is_started:
+        if not reading.is_started and not reading.inbox:
             client._subscriptions.discard(self)
             raise self._ending()
+        # Else what was told of some streams, before it ended for another one, is to be read first:
+        # the cursor where it could go on lies behind it.
         if self._callback is not None and self._caller is None:
             self._caller = asyncio.create_task(self._call(self._callback))
         return self
@@ -192,10 +194,11 @@ class Subscription:
 
     def _ending(self) -> TidingsError:
         assert self._reading.ending is not None
-        reason, cursor = self._reading.ending.reason, self._reading.ending.cursor
-        if cursor is not None:
-            return CursorTooOld(reason, cursor_text(cursor))
-        return SubscriptionRefused(reason)
+        said = self._reading.ending
+        if said.cursor is not None:
+            cursor = cursor_text(said.cursor)
+            return CursorTooOld(said.reason, cursor, said.stream, said.position)
+        return SubscriptionRefused(said.reason)
 
     def acknowledge(self, event: Event) -> None:
         """What `Event.ack` does."""

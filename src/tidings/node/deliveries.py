@@ -329,22 +329,39 @@ class Deliveries:
         for number in reader.fetches.values():
             self._asked.pop(number, None)
 
-    def _end(self, reader: Reader, reason: str, cursor: Cursor | None = None) -> None:
+    def _end(self, reader: Reader, reason: str) -> None:
         self._tell_missed(reader)
         self._close(reader)
-        self._reply(reader.session, Refused(reader.id, reason, cursor))
+        self._reply(reader.session, Refused(reader.id, reason))
+
+    def _end_too_old(self, reader: Reader, message: Fetched, position: int) -> None:
+        """What comes next for a reader is no longer kept."""
+        stream = message.stream
+        cursor = {**self.cursor(reader), stream: message.since}
+        self._tell_missed(reader)
+        self._close(reader)
+        reason = _too_old(message, position)
+        self._reply(reader.session, Refused(reader.id, reason, cursor, stream, position))
 
     def acknowledge(self, session: Session, body: Acknowledge) -> None:
         """Save how far a durable subscription has been dealt with."""
         reader = session.readers.get(body.id)
-        if reader is None or reader.durable is None:
+        if reader is not None and reader.durable is not None:
+            name = reader.durable
+            saved = self.saved.get(name, (reader.filter, {}, reader.begun))
+            self._move(name, (reader.filter, *saved[1:]), body.cursor)
+        elif body.durable in self.saved and body.durable not in self._durable:
+            self._move(body.durable, self.saved[body.durable], body.cursor)
+        else:
             reason = "only a durable subscription of this session can be acknowledged"
             self._reply(session.name, Refused(f"acknowledge {body.id}", reason))
             return
-        _, cursor, begun = self.saved.get(reader.durable, (None, {}, reader.begun))
-        later = {s: t for s, t in body.cursor.items() if t > cursor.get(s, 0)}
-        self._save(reader.durable, reader.filter, {**cursor, **later}, begun)
         self._reply(session.name, Accepted(f"acknowledge {body.id}"))
+
+    def _move(self, name: str, saved: Saved, ahead: Cursor) -> None:
+        filter_, cursor, begun = saved
+        later = {s: t for s, t in ahead.items() if t > cursor.get(s, 0)}
+        self._save(name, filter_, {**cursor, **later}, begun)
 
     def _save(self, name: str, filter_: Filter, cursor: Cursor, begun: float) -> None:
         """The cursor has a key of its own: it changes often, and the filter may be long."""
@@ -543,8 +560,7 @@ class Deliveries:
     def _fetched_for(self, reader: Reader, flow: Flow, message: Fetched, told: int) -> None:
         reader.fetches.pop(flow.stream, None)
         if message.lost:
-            cursor = {**self.cursor(reader), flow.stream: message.since}
-            self._end(reader, _too_old(message, reader.positions.get(flow.stream)), cursor)
+            self._end_too_old(reader, message, reader.positions.get(flow.stream, 0))
             return
         reader.begins(flow.stream, message.since)
         for event in message.events:
@@ -569,8 +585,7 @@ class Deliveries:
                 if flow.upto < message.since <= position:
                     continue  # it is ahead of the flow, and lacks nothing
                 if reader.durable is not None:
-                    cursor = {**self.cursor(reader), flow.stream: message.since}
-                    self._end(reader, _too_old(message, position), cursor)
+                    self._end_too_old(reader, message, position)
                 else:
                     gone = max(1, message.since - position)
                     self._reply(reader.session, Missed(reader.id, gone))
@@ -619,10 +634,10 @@ class Deliveries:
         self._node.emit(Reply(session, answer))
 
 
-def _too_old(message: Fetched, position: int | None) -> str:
+def _too_old(message: Fetched, position: int) -> str:
     return (
-        f"this cursor is at tick {position or 0} of {message.stream}, "
+        f"this cursor is at tick {position} of {message.stream}, "
         f"which is kept from tick {message.since + 1} on only"
-        if (position or 0) < message.since
+        if position < message.since
         else f"this cursor is at tick {position} of {message.stream}, which ends at {message.since}"
     ) + f"; continue from {message.stream}:{message.since}"

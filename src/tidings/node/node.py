@@ -46,6 +46,7 @@ from tidings.node.host import (
     Wake,
     Woken,
 )
+from tidings.node.learning import Learning
 from tidings.node.messages import (
     ADVERTISEMENTS,
     SUBSCRIPTIONS,
@@ -81,7 +82,8 @@ from tidings.node.requests import (
 from tidings.node.settings import Settings
 from tidings.node.watches import Watches
 from tidings.overlay import Frame, Link, Offer, Tree
-from tidings.routing import Change
+from tidings.routing import Change, Statistics
+from tidings.routing.naming import Strategy
 from tidings.routing.tables import Tables
 
 _BY_ORDER = attrgetter("order")
@@ -141,6 +143,9 @@ class Node:
         self.deliveries: Deliveries | None = None
         if settings.log:
             self.deliveries = Deliveries(self, log or Span())
+        self.learning: Learning | None = None
+        if Strategy.parse(settings.subscriptions).learns:
+            self.learning = Learning(self, self._learn)
         self._watches = Watches(lambda name, id, is_: self._answer(name, Interest(id, is_)))
         self._heard: dict[str, int] = {}
         self._heard_before: dict[str, int] = {}
@@ -170,8 +175,11 @@ class Node:
             self._bodies[Fetch] = self.deliveries.fetch
             self._bodies[Fetched] = self._fetched
 
-    def start(self, now: float) -> list[Effect]:
-        """The first input: comes up with what was stored, and greets the neighbours."""
+    def start(self, now: float, time: float = 0.0) -> list[Effect]:
+        """The first input: comes up with what was stored, and greets the neighbours.
+
+        `time` is the time of day, in seconds since 1970, like that of requests.
+        """
         self._now = now
         self._effects.append(Store("incarnation", self.incarnation))
         self._effects.append(Sync())
@@ -193,6 +201,8 @@ class Node:
         if self.deliveries is not None:
             self.deliveries.restore(self._stored)
             self._at(now + settings.progress, self._tell_progress)
+        if self.learning is not None:
+            self.learning.start(self._stored.get("statistics"), time)
         self._stored.clear()
         if settings.check < inf:
             self._at(now + settings.check, self._check_neighbours)
@@ -207,6 +217,8 @@ class Node:
 
     def _finish(self) -> list[Effect]:
         """Hand out the effects, with what links have to send and when to wake."""
+        if self.learning is not None:
+            self.learning.settle(self._now)
         if self._touched:
             due = inf
             for neighbour in self._touched:
@@ -279,7 +291,8 @@ class Node:
 
     def emit(self, effect: Effect) -> None:
         """Have the host do something; for the parts of a node."""
-        self._effects.append(effect)
+        if self.learning is None or not self.learning.takes(effect):
+            self._effects.append(effect)
 
     def send(self, neighbour: Neighbour, body: Any) -> None:
         """Tell a neighbour something; for the parts of a node."""
@@ -483,6 +496,12 @@ class Node:
                 self.send(neighbour, update)
                 neighbour.told += table == SUBSCRIPTIONS
 
+    def _learn(self, statistics: Statistics) -> None:
+        """This is known of the events from now on: tell each neighbour what follows."""
+        self.subscriptions.learn(statistics)
+        for neighbour in self.neighbours.values():
+            self._tell(SUBSCRIPTIONS, neighbour)
+
     def _tell_whole(self, neighbour: Neighbour) -> None:
         for table in (ADVERTISEMENTS, SUBSCRIPTIONS):
             tables = self._tables(table)
@@ -510,6 +529,8 @@ class Node:
             if self.advertisements is not None:
                 self.advertisements.audit()
             self.subscriptions.audit()
+            if self.learning is not None:
+                self.learning.renew()
             # It looks at every filter, so with many it should be rare.
             parts = 1 + len(self.subscriptions) // _AUDITED
             self._audit_at = self._now + self.settings.check * parts
@@ -701,7 +722,7 @@ class Node:
         self._effects.append(Sync())
 
     def _answer(self, session: str, answer: Answer) -> None:
-        self._effects.append(Reply(session, answer))
+        self.emit(Reply(session, answer))
 
     # -- events --------------------------------------------------------------------------------
 
@@ -744,7 +765,7 @@ class Node:
         for port in ordered:
             if isinstance(port, Session):
                 if port.is_connected:
-                    self._effects.append(Deliver(port.name, event))
+                    self.emit(Deliver(port.name, event))
             elif port is not source:
                 self.send_event(port, event)
 

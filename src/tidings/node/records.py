@@ -23,11 +23,12 @@ a `WireError`.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from sys import maxsize
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 from msgspec import Raw
@@ -149,6 +150,17 @@ def _written(values: dict[str, object]) -> bytes:
     return _ENCODER.encode(Ext(_MIXED, _ENCODER.encode(spelt)))
 
 
+def pack_unlooked(values: dict[str, Any]) -> Raw | None:
+    """The same of values that were looked at, in half the time; None if that cannot be.
+
+    They are scalars, but for lists of strings, which are sets.
+    """
+    try:
+        return Raw(_ENCODER.encode(Ext(_MIXED, _ENCODER.encode(values))))
+    except OverflowError:  # a number of more than 64 bits
+        return None
+
+
 def _spelt(value: object, name: str) -> object:
     kind = value.__class__
     if kind is int:
@@ -260,6 +272,32 @@ class _Row(msgspec.Struct, array_like=True, gc=False):
     time: Time
 
 
+class _PlainRow(msgspec.Struct, array_like=True, gc=False):
+    tick: int
+    notification: _Plain | Ext
+    flood: bool
+    time: Time
+
+
+class Rows(NamedTuple):
+    """Events of one stream, as lists of the same length: the lightest form that they have."""
+
+    ticks: list[int]
+    times: list[float]
+    records: list[dict[str, object]]
+    """The attributes of each."""
+    size: int = 0
+    """The bytes that they took, with what was around them; 0 if nobody has counted."""
+
+    def between(self, after: int, upto: int) -> Rows:
+        """Those behind a tick, up to and with another."""
+        begin, end = bisect_right(self.ticks, after), bisect_right(self.ticks, upto)
+        if begin == 0 and end == len(self.ticks):
+            return self
+        ticks, times, records, size = self
+        return Rows(ticks[begin:end], times[begin:end], records[begin:end], size)
+
+
 class Reader:
     """Reads notifications, filters, records and stored values."""
 
@@ -351,6 +389,32 @@ class Reader:
         except UNREADABLE as problem:
             raise unread("a record of the log", problem) from None
 
+    def unpack_rows(self, blob: bytes | memoryview) -> Rows:
+        """The same events without an object for each, which takes half the time."""
+        try:
+            version, rows = _PLAIN_RECORD.decode(blob)
+        except msgspec.ValidationError:  # values that are less common, or something wrong
+            events = self.unpack(blob, "")
+            said = [e.notification.attributes for e in events]
+            return Rows([e.tick for e in events], [e.time for e in events], said, len(blob))
+        except UNREADABLE as problem:
+            raise unread("a record of the log", problem) from None
+        if version != FORMAT:
+            raise WireError(f"a record of format {version}; this version reads {FORMAT}")
+        records: list[Any] = [r.notification for r in rows]
+        for at, record in enumerate(records):
+            if record.__class__ is not dict:
+                records[at] = self._marked(record)
+        return Rows([r.tick for r in rows], [r.time for r in rows], records, len(blob))
+
+    def _marked(self, content: Ext) -> dict[str, object]:
+        try:
+            if content.code == _MIXED:
+                return self._mixed(bytes(content.data))
+        except UNREADABLE as problem:
+            raise unread("a record of the log", problem) from None
+        raise WireError(f"a notification is a map, not extension {content.code}")
+
     def unpack_value(self, blob: bytes | memoryview) -> Any:
         """What `pack_value` wrote."""
         try:
@@ -377,6 +441,7 @@ class Reader:
 
 _new: Final = Notification.__new__
 _RECORD: Final = Decoder(tuple[int, list[_Row]])
+_PLAIN_RECORD: Final = Decoder(tuple[int, list[_PlainRow]])
 _KINDS: Final[dict[type, str]] = {
     type(None): "nil",
     dict: "a map",
@@ -433,6 +498,11 @@ _OWN: Final = Reader(UNLIMITED)
 def unpack(blob: bytes | memoryview, stream: str) -> tuple[Event, ...]:
     """The events of a record; `WireError` if it is damaged."""
     return _OWN.unpack(blob, stream)
+
+
+def unpack_rows(blob: bytes | memoryview) -> Rows:
+    """The events of a record without an object for each; `WireError` if it is damaged."""
+    return _OWN.unpack_rows(blob)
 
 
 def unpack_value(blob: bytes | memoryview) -> Any:

@@ -55,6 +55,8 @@ class Acknowledge(msgspec.Struct, frozen=True, array_like=True, tag=4):
 
     id: str
     cursor: Cursor
+    durable: str | None = None
+    """Its name, if nobody reads it now: then what it is told comes from elsewhere."""
 
 
 class Watch(msgspec.Struct, frozen=True, array_like=True, tag=5):
@@ -129,7 +131,11 @@ class Refused(msgspec.Struct, frozen=True, array_like=True, tag=17):
     id: str
     reason: str
     cursor: Cursor | None = None
-    """Where to go on, if it was that events are no longer kept."""
+    """Where to go on, if it was that events are no longer kept,"""
+    stream: str = ""
+    """which stream's they were,"""
+    position: int = 0
+    """and where in it the subscription is."""
 
 
 class Resend(msgspec.Struct, frozen=True, array_like=True, tag=18):

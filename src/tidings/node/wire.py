@@ -44,6 +44,7 @@ from tidings.node.records import (
     pack,
     pack_value,
     unpack,
+    unpack_rows,
     unpack_value,
 )
 from tidings.node.requests import (
@@ -73,6 +74,8 @@ __all__ = [
     "SESSION",
     "UNLIMITED",
     "VERSION",
+    "Copied",
+    "Copy",
     "Delivery",
     "Hello",
     "Message",
@@ -88,6 +91,7 @@ __all__ = [
     "pack",
     "pack_value",
     "unpack",
+    "unpack_rows",
     "unpack_value",
 ]
 
@@ -116,6 +120,8 @@ class Welcome(msgspec.Struct, frozen=True, array_like=True, tag=61):
     version: int
     broker: str
     limits: dict[str, int] = {}
+    lake: str | None = None
+    """Where what it no longer keeps is to be found, as a folder that it sees."""
 
 
 class Ping(msgspec.Struct, frozen=True, array_like=True, tag=62):
@@ -138,8 +144,47 @@ class Delivery(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=22):
     """The subscriptions that want it."""
 
 
+class Copy(msgspec.Struct, frozen=True, array_like=True, tag=11):
+    """Hand out what follows on a tick of the broker's own log, as it is stored.
+
+    The broker answers by a `Copied` with about a MiB of it, or less if the log ends there. It is
+    `Refused` if the broker is another one, or no longer keeps what follows; then its cursor says
+    behind which tick it does.
+    """
+
+    id: str
+    stream: str
+    after: int
+    upto: int
+    """What lies behind this tick is not wanted, though the last block may hold some of it."""
+
+
+class Copied(msgspec.Struct, frozen=True, array_like=True, tag=23):
+    """The answer to a `Copy`: all up to a tick, in blocks that `unpack` and `unpack_rows` read.
+
+    The first block may begin before what was asked for.
+    """
+
+    id: str
+    blocks: tuple[bytes, ...]
+    upto: int
+    last: int
+    """The end of the log, which is on disk up to here."""
+
+
 Message: TypeAlias = (
-    RequestBody | Answer | Deliver | Delivery | Frame | Offer | Hello | Welcome | Ping | Pong
+    RequestBody
+    | Answer
+    | Deliver
+    | Delivery
+    | Copy
+    | Copied
+    | Frame
+    | Offer
+    | Hello
+    | Welcome
+    | Ping
+    | Pong
 )
 
 
@@ -234,6 +279,8 @@ _Read: TypeAlias = (
     | Missed
     | Interest
     | _Delivery
+    | Copy
+    | Copied
     | _Frame
     | Offer
     | Hello

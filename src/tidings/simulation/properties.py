@@ -245,7 +245,7 @@ def plain_told(tables: Tables[Port], neighbour: Neighbour, strategy: str) -> Tab
         if port is not neighbour:
             for filter_, number in table.items():
                 others[filter_] = others.get(filter_, 0) + number
-    reduced = reduce(strategy, others)
+    reduced = reduce(strategy, others, tables.statistics)
     if tables.limits is None:
         return reduced
     ads = tables.limits.wanted.get(neighbour, {})

@@ -13,6 +13,8 @@ from random import Random
 from typing import Any
 
 from tidings.node import Settings
+from tidings.routing.naming import Strategy
+from tidings.routing.statistics import ABOUT, Attribute, Distribution, Statistics
 from tidings.simulation.scenario import Scenario, Step
 
 FAULTS = ("none", "packets", "links", "crashes", "all")
@@ -42,6 +44,9 @@ def random_scenario(
     """A scenario of so many steps; the same for the same arguments."""
     random = Random(f"{seed} {faults} {steps}")
     drawn = [Step(0.0, "join", client=f"c{n}", node=random.choice(nodes)) for n in range(4)]
+    if learns(settings) and settings.advertisements is not None:
+        offer = f"EXISTS {ABOUT}"
+        drawn += [Step(0.0, "advertise", client=f"c{n}", id="s", filter=offer) for n in range(4)]
     times = sorted(random.uniform(0.0, duration) for _ in range(steps))
     kinds = _kinds(faults, settings)
     for number, at in enumerate(times):
@@ -63,6 +68,8 @@ def _kinds(faults: str, settings: Settings) -> dict[str, float]:
     kinds = {"join": 2.0, "subscribe": 14, "unsubscribe": 9, "publish": 16, "leave": 1}
     if settings.advertisements is not None:
         kinds |= {"advertise": 10, "unadvertise": 5}
+    if learns(settings):
+        kinds |= {"learn": 4}
     if faults != "none":
         kinds |= {"loss": 1, "duplication": 1, "jitter": 1}
     if faults not in ("none", "packets"):
@@ -93,6 +100,8 @@ def _step(
             return Step(at, do, client=client, id=id)
         case "publish":
             return Step(at, do, client=client, event=random_event(random))
+        case "learn":
+            return Step(at, "publish", client=client, event=random_lesson(random))
         case "join":
             return Step(at, do, client=client, node=node)
         case "leave" | "vanish":
@@ -137,3 +146,20 @@ def random_event(random: Random) -> dict[str, Any]:
     if random.random() < 0.1:
         event.pop(random.choice("xs"))
     return event
+
+
+def learns(settings: Settings) -> bool:
+    """Whether nodes listen to statistics."""
+    return Strategy.parse(settings.subscriptions).learns
+
+
+def random_lesson(random: Random) -> dict[str, Any]:
+    """Statistics of the small universe as an event, which are right or not, or none at all."""
+    if random.random() < 0.1:
+        return {ABOUT: "distribution", "content": random.choice(("", "{", 7))}
+    places = tuple(sorted(float(random.randrange(10)) for _ in range(random.randint(2, 5))))
+    known = {
+        "x": Attribute(present=1.0, number=Distribution(0.9, places)),
+        "s": Attribute(present=1.0, strings={"a": 0.5, "b": random.choice((0.0, 0.4))}),
+    }
+    return dict(Statistics(random.randrange(100), known).notification())

@@ -209,7 +209,7 @@ class Simulation:
             log=self.stores[name].span(),
         )
         self.nodes[name] = node
-        self._perform(name, node.start(self.now))
+        self._perform(name, node.start(self.now, self.now))
         for neighbour in self.topology.neighbours(name):
             if not self.channels[name, neighbour].is_up:
                 self._handle(name, LinkDown(neighbour))

@@ -19,7 +19,7 @@ from tidings.overlay import Frame, Offer
 from tidings.simulation.guarantees import Guarantees
 from tidings.simulation.play import Play, bound
 from tidings.simulation.properties import Violation
-from tidings.simulation.random_runs import random_event, random_filter
+from tidings.simulation.random_runs import learns, random_event, random_filter, random_lesson
 from tidings.simulation.scenario import Scenario, Step
 from tidings.simulation.simulation import Channel, Conditions, Simulation
 from tidings.simulation.subscribers import Subscriber
@@ -244,6 +244,8 @@ def _kinds(faults: str, settings: Settings) -> dict[str, float]:
     """What may happen, and how often."""
     kinds = {"subscribe": 8.0, "unsubscribe": 3, "publish": 14, "ack": 5, "watch": 1, "unwatch": 1}
     kinds |= {"again": 1, "take": 2}
+    if learns(settings):
+        kinds |= {"learn": 3}
     if settings.advertisements is not None:
         kinds |= {"advertise": 4, "unadvertise": 3}
     if faults != "none":
@@ -283,6 +285,7 @@ def _step(
         "publish": lambda: Step(
             at, do, client=client, event=random_event(random), number=random.choice((0, 0, 1, 4))
         ),
+        "learn": lambda: Step(at, "publish", client=client, event=random_lesson(random)),
         "ack": lambda: Step(at, do, client=client, number=random.randrange(2)),
         "advertise": lambda: Step(
             at, do, client=client, id=random.choice("ab"), filter=random_filter(random)
