@@ -19,6 +19,7 @@ def test_what_was_published_is_in_the_lake_once(tmp_path: Path, tidings: Run) ->
     try:
         with connect_sync(broker.url) as client:
             arguments = ("--url", broker.url, "--lake", str(tmp_path / "lake"), "--until-live")
+            arguments += ("--master", "none")
             for count in (3, 2):
                 for n in range(count):
                     client.publish({"n": n})

@@ -7,10 +7,18 @@ from typing import Any
 
 import pytest
 
+from tests.spark.cluster import Cluster, cluster
 from tidings.spark import session
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     with session("tests", master="local[2]", work_is_in_python=True) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def spark_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Two workers on this machine; see `tests.spark.cluster`."""
+    with cluster(tmp_path_factory.mktemp("cluster")) as started:
         yield started

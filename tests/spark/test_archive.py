@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ import pytest
 import tidings
 from tests.client.brokers import BrokerProcess
 from tidings.broker.store import SQLiteStore
+from tidings.spark import course
 from tidings.spark.archive import GapError, Report, archive
 from tidings.spark.lake import Gap, Lake
 
@@ -72,10 +74,11 @@ def test_what_was_published_is_archived_and_then_what_follows(
 
 
 def test_only_what_the_filter_matches_is_archived_but_all_is_held(
-    broker: BrokerProcess, lake: Lake
+    broker: BrokerProcess, tmp_path: Path
 ) -> None:
     publish(broker, range(100))
-    archive(broker.url, lake, filter="n < 10 AND even", until="paris:100")
+    lake = Lake(tmp_path / "few", filter="n < 10 AND even")
+    archive(broker.url, lake, until="paris:100")
     assert lake.held() == {"paris": 100}
     assert archived(lake) == log(broker, "n < 10 AND even")
     assert len(archived(lake)) == 5
@@ -105,6 +108,31 @@ def test_it_commits_in_time_and_stops_when_told_to(broker: BrokerProcess, lake: 
     held = news[-1].events
     assert held in range(1, 21)
     assert archived(lake) == log(broker)[:held]
+    archive(broker.url, lake, until="live")
+    assert archived(lake) == log(broker)
+
+
+def test_small_files_are_joined_while_it_goes_on(
+    broker: BrokerProcess, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(course, "_JOIN", 4)
+    stop = threading.Event()
+    commits = threading.Semaphore(0)
+    thread = threading.Thread(
+        target=archive,
+        args=[broker.url, lake],
+        kwargs={"every": 0.0, "stop": stop, "progress": lambda _: commits.release()},
+    )
+    thread.start()
+    for first in range(0, 50, 10):
+        publish(broker, range(first, first + 10))
+        assert commits.acquire(timeout=30)
+    end = monotonic() + 30
+    while len(lake.files()) > 3:
+        assert thread.is_alive()
+        assert monotonic() < end
+    stop.set()
+    thread.join(30)
     archive(broker.url, lake, until="live")
     assert archived(lake) == log(broker)
 

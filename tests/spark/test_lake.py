@@ -406,6 +406,39 @@ def test_files_that_cannot_hold_what_is_asked_for_are_not_read(lake: Lake) -> No
     assert read("n = 15") == 2  # of what is in the rest, the log says nothing
 
 
+def test_what_the_log_says_of_a_file_is_true_of_every_row(lake: Lake) -> None:
+    said = [
+        {"s": "x" * 70, "t": "\ud7ff" * 70, "last": "\U0010ffff" * 70, "f": 1.5, "i": -(2**63)},
+        {"s": "x" * 64, "b": True, "set": ["z", "a"], "x.list.element": "own", "x": ["other"]},
+        {"s": "a", "f": float("inf"), "long": "y" * 10_000, "bytes": b"\xff"},
+        {"i": 2**63 - 1, "b": False, "when": BEGIN + timedelta(microseconds=999)},
+    ]
+    lake.append([event(t, s) for t, s in enumerate(said, 1)], writer="w", version=1)
+    for file in lake.files():
+        rows = pa.Table.from_batches(lake.scan()).to_pylist()
+        log = pa.table(lake.snapshot().table.get_add_actions(flatten=True)).to_pylist()
+        (about,) = (each for each in log if each["path"] == file)
+        rows = [row for row in rows if row["day"] == about["partition.day"]]
+        assert about["num_records"] == len(rows)
+        for name in lake.schema().names:
+            if name == "day":
+                continue
+            values = [row[name] for row in rows if row[name] is not None]
+            assert about[f"null_count.{name}"] == len(rows) - len(values), name
+            least, greatest = about.get(f"min.{name}"), about.get(f"max.{name}")
+            if isinstance(least, datetime):  # the log has milliseconds
+                least, greatest = (when.astimezone(UTC) for when in (least, greatest))
+                greatest += timedelta(milliseconds=1)
+            if least is not None:
+                assert all(least <= value for value in values), name
+            if greatest is not None:
+                assert all(value <= greatest for value in values), name
+            if name in ("tick", "stream", "s", "t", "i") and values:
+                assert least is not None
+                assert greatest is not None
+            assert (least is None) == (greatest is None) or name in ("last", "f")
+
+
 def test_times_and_texts_that_the_log_cuts_are_found(lake: Lake) -> None:
     late = BEGIN + timedelta(microseconds=999)
     long = "ä" * 100

@@ -1,18 +1,28 @@
-"""`tidings pipeline`: events into a lake."""
+"""`tidings pipeline archive`: events into a lake."""
 
 from __future__ import annotations
 
 import signal
 import sys
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
 from tidings.spark.archive import Report, archive
 from tidings.spark.lake import Lake
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_SPARSE: Final = 10.0
+"""Seconds between two lines where nobody looks at a terminal."""
+NO_SPARK: Final = "none"
+"""The master of those who want no Spark."""
 
 
 def archive_events(
@@ -21,38 +31,68 @@ def archive_events(
     *,
     token: str | None,
     authority: str | None,
-    filter: str,
+    filter: str | None,
+    master: str,
     until_live: bool,
     skip_gaps: bool,
 ) -> None:
     """Archive until it is stopped, or has caught up; tells how it goes on stderr."""
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        with suppress(ValueError):  # only the main thread may
-            signal.signal(number, lambda *_: stop.set())
-    report = archive(
-        url,
-        Lake(lake),
-        token=token,
-        tls=authority,
-        filter=filter,
-        until="live" if until_live else None,
-        on_gap="continue" if skip_gaps else "fail",
-        progress=_tell,
-        stop=stop,
-    )
+    place = Lake(lake, filter=filter)
+    with _spark(master) as spark:
+        stop = stopped_by_signals()  # only now: Spark sets a handler of its own
+        report = archive(
+            url,
+            place,
+            token=token,
+            tls=authority,
+            spark=spark,
+            until="live" if until_live else None,
+            on_gap="continue" if skip_gaps else "fail",
+            progress=_Told(),
+            stop=stop,
+        )
     if sys.stderr.isatty():
         typer.echo("\r\033[K", nl=False, err=True)
-    place = f", up to {report.cursor}" if report.cursor else ""
+    upto = f", up to {report.cursor}" if report.cursor else ""
+    rate = report.events / max(report.seconds, 1e-9)
     typer.echo(
         f"{report.events:,} events archived in {report.commits:,} commits, "
-        f"{report.seconds:.1f} s{place}",
+        f"{report.seconds:.1f} s, {rate:,.0f}/s{upto}",
         err=True,
     )
 
 
-def _tell(report: Report) -> Any:
-    state = "caught up" if report.is_live else "catching up"
-    line = f"{report.events:,} events, {report.rate:,.0f}/s, {state}"
-    if sys.stderr.isatty():
-        typer.echo(f"\r\033[K{line}", nl=False, err=True)
+@contextmanager
+def _spark(master: str) -> Iterator[SparkSession | None]:
+    if master == NO_SPARK:
+        yield None
+        return
+    from tidings.spark.session import session
+
+    with session("tidings archive", master=master, work_is_in_python=True) as started:
+        yield started
+
+
+def stopped_by_signals() -> threading.Event:
+    """Is set by Ctrl-C or SIGTERM, so that what is under way can come to its end."""
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with suppress(ValueError):  # only the main thread may
+            signal.signal(number, lambda *_: stop.set())
+    return stop
+
+
+class _Told:
+    """Tells each report on a terminal, and some where there is none."""
+
+    def __init__(self) -> None:
+        self._next = 0.0
+
+    def __call__(self, report: Report) -> Any:
+        state = "caught up" if report.is_live else "catching up"
+        line = f"{report.events:,} events, {report.rate:,.0f}/s, {state}"
+        if sys.stderr.isatty():
+            typer.echo(f"\r\033[K{line}", nl=False, err=True)
+        elif monotonic() >= self._next:
+            self._next = monotonic() + _SPARSE
+            typer.echo(line, err=True)

@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime
 from itertools import chain
+from operator import itemgetter
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidings.events import TidingsError
 from tidings.events.encoding import encode_json, to_plain
+from tidings.node.records import Rows
 from tidings.spark.layout import (
     EPOCH,
-    FIXED,
     KINDS,
     MICROSECOND,
     REST,
     Happened,
-    columns_of,
     days,
     microseconds,
 )
+from tidings.spark.naming import Naming
 
 _BIG: Final = 2**53
 _KIND_OF: Final[dict[type, str]] = {
@@ -34,34 +36,48 @@ _KIND_OF: Final[dict[type, str]] = {
     datetime: "time",
     bytes: "bytes",
 }
-_NAME: Final = re.compile(r"(?!_)[\w.:@/#+-]{1,128}")
-_MOST: Final = 1_000
-"""A lake has no more columns than this, whatever is published; the others are in the rest."""
 
 
 def to_table(events: Sequence[Happened], schema: pa.Schema) -> pa.Table:
     """The events as rows: all columns of `schema`, and behind them those that are new."""
-    writing = _Writing(events, schema)
-    records = writing.records
-    for name in dict.fromkeys(chain.from_iterable(records)):
-        writing.write(name, [record.get(name) for record in records])
-    return writing.table()
+    streams = pa.array([e.stream for e in events], pa.string())
+    ticks = pa.array([e.tick for e in events], pa.int64())
+    times = np.array([microseconds(e.time) for e in events], np.int64)
+    records = [event.notification.attributes for event in events]
+    return _Writing(streams, ticks, times, records, schema).table()
+
+
+def rows_to_table(stream: str, rows: Rows, schema: pa.Schema) -> pa.Table:
+    """The same of events in their lightest form."""
+    streams = pa.repeat(pa.scalar(stream, pa.string()), len(rows.ticks))
+    ticks = pa.array(rows.ticks, pa.int64())
+    seconds = np.array(rows.times, np.float64)
+    whole = seconds.astype(np.int64)
+    times = whole * 1_000_000 + ((seconds - whole) * 1e6).astype(np.int64)  # as `microseconds`
+    return _Writing(streams, ticks, times, rows.records, schema).table()
 
 
 class _Writing:
     """Columns while they are filled."""
 
-    def __init__(self, events: Sequence[Happened], schema: pa.Schema) -> None:
-        self.records = [event.notification.attributes for event in events]
-        self._events = events
+    def __init__(
+        self,
+        streams: pa.Array,
+        ticks: pa.Array,
+        times: Any,
+        records: Sequence[dict[str, object]],
+        schema: pa.Schema,
+    ) -> None:
+        self._streams, self._ticks, self._times = streams, ticks, times
         self._schema = schema
-        self._columns = columns_of(schema)
-        self._folded = {_folded(name): name for name in self._columns}
-        self._count = len(schema)
+        self._count = len(records)
+        self._naming = Naming(schema)
         self._arrays: dict[str, pa.Array] = {}
         self._rest: dict[int, dict[str, object]] = {}
+        for name, values in _columns(records):
+            self.write(name, values)
 
-    def write(self, name: str, values: list[Any]) -> None:
+    def write(self, name: str, values: Sequence[Any]) -> None:
         """Write all values of an attribute; None is absence."""
         types = set(map(type, values)) - {type(None)}
         kind = _KIND_OF.get(next(iter(types))) if len(types) == 1 else None
@@ -69,7 +85,7 @@ class _Writing:
             self._put(name, kind, values)
             return
         if types <= {int, float}:
-            self._put_numbers(name, values, has_floats=float in types)
+            self._put_numbers(name, values, has_floats=float in types, has_integers=int in types)
             return
         split: dict[str, list[Any]] = defaultdict(lambda: [None] * len(values))
         for row, value in enumerate(values):
@@ -82,10 +98,13 @@ class _Writing:
         if any(numbers):
             both = [v for v in numbers if v is not None]
             joint = [a if a is not None else b for a, b in zip(both[0], both[-1], strict=True)]
-            self._put_numbers(name, joint, has_floats=numbers[0] is not None)
+            has_floats, has_integers = (found is not None for found in numbers)
+            self._put_numbers(name, joint, has_floats=has_floats, has_integers=has_integers)
 
-    def _put_numbers(self, name: str, values: list[Any], *, has_floats: bool) -> None:
-        known = [k for k in self._columns.get(name, ()) if k in ("integer", "double")]
+    def _put_numbers(
+        self, name: str, values: Sequence[Any], *, has_floats: bool, has_integers: bool
+    ) -> None:
+        known = [k for k in self._naming.columns.get(name, ()) if k in ("integer", "double")]
         first = known[0] if known else "double" if has_floats else "integer"
         if first == "integer" and not has_floats:
             try:
@@ -94,9 +113,9 @@ class _Writing:
             except OverflowError:
                 pass
         if first == "double":  # small integers are with the floats
-            are_inside = all(v.__class__ is not int or -_BIG <= v <= _BIG for v in values)
-            if are_inside:
-                self._put(name, first, [None if v is None else float(v) for v in values])
+            is_float = not has_integers
+            if is_float or all(v.__class__ is not int or -_BIG <= v <= _BIG for v in values):
+                self._put(name, first, values if is_float else _as_floats(values))
                 return
         split: dict[str, list[Any]] = defaultdict(lambda: [None] * len(values))
         for row, value in enumerate(values):
@@ -110,7 +129,7 @@ class _Writing:
             self._put(name, kind, split[kind])
 
     def _put(self, name: str, kind: str, values: Any) -> None:
-        column = self._column(name, kind)
+        column = self._naming.column(name, kind)
         if column is None:
             for row, value in enumerate(values):
                 value = value.as_py() if isinstance(value, pa.Scalar) else value
@@ -123,42 +142,27 @@ class _Writing:
             values = [None if v is None else (v - EPOCH) // MICROSECOND for v in values]
         self._arrays[column] = pa.array(values, KINDS[kind])
 
-    def _column(self, name: str, kind: str) -> str | None:
-        """The column for an attribute's values of a kind, perhaps a new one; None: the rest."""
-        if kind not in KINDS:
-            return None
-        kinds = self._columns.get(name)
-        if kinds is not None and kind in kinds:
-            return kinds[kind]
-        if self._count >= _MOST or self._folded.get(_folded(name), name) != name:
-            return None
-        if _NAME.fullmatch(name) is None:
-            return None
-        is_plain = kinds is None and _folded(name) not in FIXED.names
-        column = name if is_plain else f"{name}${kind}"
-        self._columns.setdefault(name, {})[kind] = column
-        self._folded[_folded(name)] = name
-        self._count += 1
-        return column
-
     def table(self) -> pa.Table:
         """The whole of it."""
-        events = self._events
-        streams, ticks = [e.stream for e in events], [e.tick for e in events]
-        times = np.array([microseconds(e.time) for e in events], np.int64)
+        ids = pc.binary_join_element_wise(self._streams, self._ticks.cast(pa.string()), ":")
         fixed = {
-            "id": pa.array([f"{s}:{t}" for s, t in zip(streams, ticks, strict=True)], pa.string()),
-            "stream": pa.array(streams, pa.string()),
-            "tick": pa.array(ticks, pa.int64()),
-            "time": pa.array(times, pa.int64()).cast(KINDS["time"]),
-            "day": days(times),
-            REST: pa.array([self._said(row) for row in range(len(events))], pa.string()),
+            "id": ids,
+            "stream": self._streams,
+            "tick": self._ticks,
+            "time": pa.array(self._times, pa.int64()).cast(KINDS["time"]),
+            "day": days(self._times),
+            REST: self._rests(),
         }
         arrays = {}
         for field in self._schema:
             found = fixed.get(field.name, self._arrays.pop(field.name, None))
-            arrays[field.name] = pa.nulls(len(events), field.type) if found is None else found
+            arrays[field.name] = pa.nulls(self._count, field.type) if found is None else found
         return pa.table({**arrays, **self._arrays})
+
+    def _rests(self) -> pa.Array:
+        if not self._rest:
+            return pa.nulls(self._count, pa.string())
+        return pa.array([self._said(row) for row in range(self._count)], pa.string())
 
     def _said(self, row: int) -> str | None:
         if row not in self._rest:
@@ -166,10 +170,19 @@ class _Writing:
         try:
             return encode_json({name: to_plain(v) for name, v in self._rest[row].items()})
         except (TypeError, ValueError) as problem:
-            event = self._events[row]
-            raise TidingsError(
-                f"{event.stream}:{event.tick} cannot be written to the lake: {problem}"
-            ) from None
+            place = f"{self._streams[row]}:{self._ticks[row]}"
+            raise TidingsError(f"{place} cannot be written to the lake: {problem}") from None
+
+
+def _columns(records: Sequence[dict[str, object]]) -> Iterator[tuple[str, Sequence[Any]]]:
+    """All values of each attribute; None is absence."""
+    names = tuple(records[0]) if records else ()
+    if sum(map(len, records)) == len(names) * len(records):
+        with suppress(KeyError):  # mostly all have the same attributes: half of the time
+            yield from [(name, list(map(itemgetter(name), records))) for name in names]
+            return
+    for name in dict.fromkeys(chain.from_iterable(records)):
+        yield name, [record.get(name) for record in records]
 
 
 def _kind_of_other(value: Any) -> str:
@@ -180,5 +193,5 @@ def _kind_of_other(value: Any) -> str:
     return REST
 
 
-def _folded(name: str) -> str:
-    return name.lower().casefold()
+def _as_floats(values: Sequence[Any]) -> list[Any]:
+    return [None if v is None else float(v) for v in values]

@@ -4,51 +4,29 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta  # noqa: F401 - of the example
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidings.client.positions import Beginning
-from tidings.events import Filter, TidingsError
+from tidings.events import Filter
+from tidings.spark import delta, files
+from tidings.spark.delta import CommitFailedError, DeltaError, LakeError
+from tidings.spark.files import Written
 from tidings.spark.filling import to_table
-from tidings.spark.layout import FIXED, KINDS, Archived, Happened, to_events
+from tidings.spark.layout import EVERYTHING, Archived, Happened
 from tidings.spark.ledger import GAP, STREAM, WRITER, Ledger
-from tidings.spark.pruning import Window
-from tidings.spark.search import ROWS, Search, schema_of
+from tidings.spark.naming import Naming
+from tidings.spark.search import schema_of
+from tidings.spark.view import Gap, View
 
-try:
-    from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
-    from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
-except ImportError as problem:
-    raise TidingsError(
-        f"The lake needs Delta ({problem}). Try: pip install 'tidings[spark]'"
-    ) from None
+__all__ = ["EVERYTHING", "Archived", "Gap", "Lake", "LakeError", "View"]
 
 _ATTEMPTS: Final = 20
 """So often a commit is tried again that somebody else's has preceded."""
-_CONFIGURATION: Final = {
-    "delta.dataSkippingNumIndexedCols": "100",
-    "delta.deletedFileRetentionDuration": "interval 7 days",
-}
 _KEEP: Final = timedelta(days=7)
-_ORDER: Final = [("time", "ascending"), ("stream", "ascending"), ("tick", "ascending")]
-_END: Final = pa.scalar(datetime.max.replace(tzinfo=UTC), KINDS["time"])
-
-
-class LakeError(TidingsError):
-    """The lake cannot take or give what it was asked to."""
-
-
-class Gap(NamedTuple):
-    """Events that the lake lacks: those of `stream` behind `after`, up to and with `upto`."""
-
-    stream: str
-    after: int
-    upto: int
 
 
 class Lake:
@@ -70,34 +48,57 @@ class Lake:
     (['paris:1'], {'paris': 1})
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, *, filter: Filter | str | None = None) -> None:
+        """`filter` is what it is to have: noted when it is made, and the same ever after.
+
+        Without it, it is whatever the lake was made for; `EVERYTHING` if it is new. `LakeError`
+        if the lake was made for something else.
+        """
         self.path: Final = Path(path).absolute()
         self._ledger = Ledger(self.path)
         self._lock = threading.Lock()
-        self._table = _opened(self.path)
+        wanted = Filter.parse(filter) if isinstance(filter, str) else filter
+        table = delta.opened(self.path, EVERYTHING if wanted is None else wanted)
+        self._name = str(table.metadata().id)
+        self._filter = delta.filter_of(table)
+        if wanted is not None and wanted != self._filter:
+            raise LakeError(
+                f"{self.path} was made for {str(self._filter)!r}: of {str(wanted)!r}, it lacks "
+                "what has passed. Use another lake"
+            )
 
     @property
     def name(self) -> str:
         """What tells it from all other lakes, wherever it is moved to."""
-        return str(self._table.metadata().id)
+        return self._name
+
+    @property
+    def filter(self) -> Filter:
+        """What it has of each stream, up to the tick that `held` says: all that this matches."""
+        return self._filter
+
+    def snapshot(self) -> View:
+        """The lake as it is now: what it holds, how far that is, and with which columns."""
+        with self._lock:
+            # A handle is not shared: it would move on under whoever else uses it.
+            table = delta.opened(self.path, self._filter)
+            return View(self.path, table, self._ledger.numbers(table.version()))
 
     def schema(self) -> pa.Schema:
         """The columns that it has now."""
-        return schema_of(self._newest()[0])
+        return self.snapshot().schema()
 
     def held(self) -> dict[str, int]:
         """How far it is: of each stream, the tick up to which it has all that it is to have."""
-        return _named(STREAM, self._newest()[1])
+        return self.snapshot().held()
 
     def gaps(self) -> list[Gap]:
         """What it knows to be missing, since nobody kept it for long enough."""
-        found = _named(GAP, self._newest()[1])
-        places = ((*place.rpartition("/")[::2], upto) for place, upto in found.items())
-        return sorted(Gap(stream, int(after), upto) for stream, after, upto in places)
+        return self.snapshot().gaps()
 
     def written(self, writer: str) -> int:
         """The last version that was appended under this name; 0 if none was."""
-        return self._newest()[1].get(WRITER + writer, 0)
+        return self.snapshot().written(writer)
 
     # -- writing -------------------------------------------------------------------------------
 
@@ -119,19 +120,82 @@ class Lake:
         `LakeError` if an event is from before what the lake holds: it would be there twice.
         """
         place = dict(held or {})
+        first: dict[str, int] = {}
         for event in events:
             place[event.stream] = max(place.get(event.stream, 0), event.tick)
+            first[event.stream] = min(first.get(event.stream, event.tick), event.tick)
+        view = self.snapshot()
+        if view.written(writer) >= version:
+            return False
+        if twice := _twice(first, view.held()):
+            raise LakeError(twice)
+        written: list[Written] = []
+        for _ in range(_ATTEMPTS if events else 0):
+            written = [self._write(events, self.schema())]
+            if not (misfits := self.admit(written)):
+                break
+            misfits[0].discard(self.path)  # somebody else has named a column meanwhile
+        return self.commit(written, writer, version, held=place, gaps=gaps)
+
+    def _write(self, events: Sequence[Happened], known: pa.Schema) -> Written:
+        try:
+            return files.write(self.path, to_table(events, known), known)
+        except OSError as problem:
+            raise LakeError(f"{self.path}: nothing was appended: {problem}") from problem
+
+    def admit(self, written: Sequence[Written]) -> list[Written]:
+        """Make the columns that written rows need; returns those whose columns cannot be.
+
+        They have named a column as somebody else has named another one, and must be written
+        again. All others can be committed from now on.
+        """
+        if not any(each.columns for each in written):
+            return []
         for _ in range(_ATTEMPTS):
-            table, numbers = self._newest()
-            if numbers.get(WRITER + writer, 0) >= version:
+            table = self.snapshot().table
+            naming = Naming(schema_of(table))
+            misfits = [each for each in written if not naming.adopt(each.columns)]
+            if not naming.new:
+                return misfits
+            try:
+                delta.add_columns(table, naming.new)
+            except CommitFailedError:
+                continue  # somebody else was faster
+            except (DeltaError, OSError) as problem:
+                raise LakeError(f"{self.path}: no column can be added: {problem}") from problem
+            return misfits
+        raise LakeError(f"{self.path}: others write to the lake all the time; try again")
+
+    def commit(
+        self,
+        written: Sequence[Written],
+        writer: str,
+        version: int,
+        *,
+        held: Mapping[str, int],
+        gaps: Sequence[Gap] = (),
+    ) -> bool:
+        """Add rows that were written and admitted, as `append` adds events.
+
+        If they are not added, as `writer` has appended this version, they are deleted.
+        """
+        first: dict[str, int] = {}
+        for each in written:
+            first |= {s: min(t, first.get(s, t)) for s, t in each.first.items()}
+        for _ in range(_ATTEMPTS):
+            view = self.snapshot()
+            before = view.held()
+            if view.written(writer) >= version:
+                _discard(written, self.path)
                 return False
-            before = _named(STREAM, numbers)
-            _check(events, before)
+            if twice := _twice(first, before):
+                _discard(written, self.path)
+                raise LakeError(twice)
             changes = {WRITER + writer: version}
-            changes |= {STREAM + s: t for s, t in place.items() if t > before.get(s, 0)}
+            changes |= {STREAM + s: t for s, t in held.items() if t > before.get(s, 0)}
             changes |= {f"{GAP}{gap.stream}/{gap.after}": gap.upto for gap in gaps}
             try:
-                _commit(table, events, changes)
+                delta.commit(view.table, written, changes)
             except CommitFailedError:
                 continue  # somebody else was faster
             except (DeltaError, OSError) as problem:
@@ -145,7 +209,7 @@ class Lake:
         Files that were replaced, or written by somebody who was killed, stay for as long as
         `keep`, so that whoever reads them now can do so to the end.
         """
-        table = _opened(self.path)
+        table = self.snapshot().table
         joined = table.optimize.compact()
         hours = keep // timedelta(hours=1)
         deleted = table.vacuum(
@@ -172,9 +236,7 @@ class Lake:
         a cursor as `until` leaves out all streams that it does not name. What comes is as of the
         moment when the first batch is asked for.
         """
-        search = self._search(filter, since, until)
-        for path, _ in search.files:
-            yield from search.rows(path)
+        yield from self.snapshot().scan(filter, since=since, until=until)
 
     def events(
         self,
@@ -187,19 +249,7 @@ class Lake:
 
         The arguments are those of `scan`. About as much is in memory as was published at a time.
         """
-        search = self._search(filter, since, until)
-        waiting: list[pa.RecordBatch] = []
-        for number, (path, _) in enumerate(search.files, start=1):
-            waiting += search.rows(path)
-            if not waiting:
-                continue
-            rows = pa.Table.from_batches(waiting).sort_by(_ORDER)
-            # What is in the files to come is not earlier than the earliest of the next one.
-            edge = search.files[number][1] if number < len(search.files) else _END
-            early = 0 if edge is None else pc.sum(pc.less(rows["time"], edge)).as_py()
-            for batch in rows.slice(0, early).to_batches(ROWS):
-                yield from to_events(batch)
-            waiting = rows.slice(early).to_batches()
+        yield from self.snapshot().events(filter, since=since, until=until)
 
     def files(
         self,
@@ -209,66 +259,20 @@ class Lake:
         until: Beginning = None,
     ) -> list[str]:
         """The files that `scan` would read; the others cannot hold what matches."""
-        return [path for path, _ in self._search(filter, since, until).files]
-
-    def _search(self, filter: Filter | str | None, since: Beginning, until: Beginning) -> Search:
-        wanted = Filter.parse(filter) if isinstance(filter, str) else filter
-        table, _ = self._newest()
-        return Search(self.path, table, wanted or Filter.all(), Window.of(since, until))
-
-    def _newest(self) -> tuple[DeltaTable, dict[str, int]]:
-        """The table as of now, and its numbers."""
-        with self._lock:
-            # A handle is not shared: it would move on under whoever else uses it.
-            table = _opened(self.path)
-            return table, self._ledger.numbers(table.version())
+        return self.snapshot().files(filter, since=since, until=until)
 
 
-def _opened(path: Path) -> DeltaTable:
-    try:
-        return DeltaTable(path)
-    except TableNotFoundError:
-        pass
-    if path.exists() and any(path.iterdir()) and not (path / "_delta_log").exists():
-        raise LakeError(f"{path}: there is something else here, which is no lake")
-    with suppress(Exception):  # somebody else may be making it at this moment
-        DeltaTable.create(path, FIXED, partition_by=["day"], configuration=dict(_CONFIGURATION))
-    try:
-        return DeltaTable(path)
-    except Exception as problem:
-        raise LakeError(f"{path}: no lake can be made here: {problem}") from None
-
-
-def _named(beginning: str, numbers: Mapping[str, int]) -> dict[str, int]:
-    found = sorted(numbers.items())
-    return {n.removeprefix(beginning): number for n, number in found if n.startswith(beginning)}
-
-
-def _check(events: Sequence[Happened], held: Mapping[str, int]) -> None:
-    for event in events:
-        if event.tick <= held.get(event.stream, 0):
-            raise LakeError(
-                f"{event.stream}:{event.tick} would be in the lake twice: it holds "
-                f"{event.stream} up to {held[event.stream]} already"
+def _twice(first: Mapping[str, int], held: Mapping[str, int]) -> str | None:
+    """What to say if something is there already."""
+    for stream, tick in first.items():
+        if tick <= held.get(stream, 0):
+            return (
+                f"{stream}:{tick} would be in the lake twice: it holds {stream} up to "
+                f"{held[stream]} already"
             )
+    return None
 
 
-def _commit(table: DeltaTable, events: Sequence[Happened], numbers: Mapping[str, int]) -> None:
-    properties = CommitProperties(
-        app_transactions=[Transaction(name, number) for name, number in numbers.items()]
-    )
-    schema = schema_of(table)
-    if not events:
-        table.create_write_transaction(
-            [], "append", table.schema(), ["day"], commit_properties=properties
-        )
-        return
-    rows = to_table(events, schema)
-    is_wider = len(rows.schema) > len(schema)
-    write_deltalake(
-        table,
-        rows,
-        mode="append",
-        schema_mode="merge" if is_wider else None,
-        commit_properties=properties,
-    )
+def _discard(written: Sequence[Written], folder: Path) -> None:
+    for each in written:
+        each.discard(folder)

@@ -28,9 +28,13 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from tidings.events import Notification
+from tidings.events import Filter, Notification
 from tidings.events.encoding import decode_json, from_plain
 from tidings.events.values import canonical
+from tidings.spark.registrations import FOR
+
+EVERYTHING: Final = Filter.parse(f"NOT EXISTS {FOR}")
+"""What a lake is to have unless something else is said: all but the copies for bulk subscribers."""
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND: Final = timedelta(microseconds=1)

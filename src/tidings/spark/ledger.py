@@ -34,6 +34,8 @@ class Ledger:
         """All numbers as of a version of the table, which must not be older than the last asked."""
         if version > self._version:
             numbers, at = dict(self._numbers), self._version
+            if at < 0 and 0 <= self._checkpointed() <= version:  # else all commits would be read
+                numbers, at = self._checkpoint(behind=at)
             while at < version:
                 try:
                     numbers.update(_numbers_of_commit(self._log / f"{at + 1:020}.json"))
@@ -43,9 +45,16 @@ class Ledger:
             self._version, self._numbers = at, numbers
         return self._numbers
 
+    def _checkpointed(self) -> int:
+        """The version of the last checkpoint; -1 if there is none."""
+        try:
+            last = msgspec.json.decode((self._log / "_last_checkpoint").read_bytes())
+        except FileNotFoundError:
+            return -1
+        return int(last["version"])
+
     def _checkpoint(self, *, behind: int) -> tuple[dict[str, int], int]:
-        last = msgspec.json.decode((self._log / "_last_checkpoint").read_bytes())
-        version = int(last["version"])
+        version = self._checkpointed()
         if version <= behind:
             raise FileNotFoundError(f"{self._log} lacks the commit behind {behind}")
         numbers: dict[str, int] = {}

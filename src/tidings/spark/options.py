@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 from typing import Final, Literal, cast
 from urllib.parse import unquote, urlsplit
 
-from tidings.client.address import DEFAULT, read_address
+from tidings.client.address import DEFAULT, Tls, read_address
 from tidings.client.positions import beginning
 from tidings.events import Filter, TidingsError
 from tidings.node.requests import Since
 
-_BOTH: Final = ("url", "token", "timeout")
+_BOTH: Final = ("url", "token", "timeout", "authority")
 _READING: Final = (
     *_BOTH,
     "filter",
@@ -23,8 +23,14 @@ _READING: Final = (
     "onGap",
     "onMismatch",
     "partitionTicks",
+    "schemaOf",
+    "subscriptions",
+    "deliver",
+    "deadLetters",
 )
 _WRITING: Final = (*_BOTH, "staging", "deadLetters", "maxEventBytes")
+_AT_A_TIME: Final = 1_000_000
+"""Whatever has gathered, a batch of a stream has no more ticks, so that it ends before long."""
 _SPARKS: Final = frozenset({"path", "checkpointlocation", "queryname"})
 """What Spark itself says to every format."""
 
@@ -36,6 +42,8 @@ class Broker:
     url: str = DEFAULT
     token: str | None = field(default=None, repr=False)
     timeout: float = 30.0
+    authority: Tls = None
+    """Of its certificate; a file that all who read can see."""
 
 
 @dataclass(frozen=True)
@@ -46,12 +54,18 @@ class Reading:
     filter: Filter
     since: Since
     until: Since
-    most: int | None
+    most: int
     """So many ticks at a time, at most."""
     on_gap: Literal["fail", "continue"]
     on_mismatch: Literal["null", "fail"]
     partition: int
     """So many ticks of a stream make a task of a batch."""
+    subscriptions: str | None = None
+    """A lake of registrations: only what they want is read, and who wants it."""
+    deliver: bool = False
+    """Whether to publish what is wanted for those who want it; rows are then counts."""
+    dead_letters: str | None = None
+    """Where deliveries go that cannot be published."""
 
 
 @dataclass(frozen=True)
@@ -73,28 +87,40 @@ def reading(options: Mapping[str, str], *, is_stream: bool) -> Reading:
         raise TidingsError("option until: a stream has no end; read a batch, or leave it out")
     if not is_stream and "maxEventsPerTrigger" in said:
         raise TidingsError("option maxEventsPerTrigger: a batch is read as a whole; leave it out")
-    most = said.get("maxEventsPerTrigger")
+    if not is_stream and "subscriptions" in said:
+        raise TidingsError("option subscriptions: of a stream only; for a batch, there is match")
+    deliver = _one_of(said, "deliver", ("false", "true")) == "true"
+    if deliver:
+        _check_delivering(said)
     return Reading(
         broker=_broker(said),
         filter=Filter.parse(said["filter"]) if "filter" in said else Filter.all(),
         since=_place("since", said, None if is_stream else "begin"),
         until=_place("until", said, None),
-        most=None if most is None else _count("maxEventsPerTrigger", most),
+        most=_count("maxEventsPerTrigger", said.get("maxEventsPerTrigger", str(_AT_A_TIME))),
         on_gap=cast(Literal["fail", "continue"], _one_of(said, "onGap", ("fail", "continue"))),
         on_mismatch=cast(Literal["null", "fail"], _one_of(said, "onMismatch", ("null", "fail"))),
         partition=_count("partitionTicks", said.get("partitionTicks", "100000")),
+        subscriptions=(
+            _folder("subscriptions", said["subscriptions"]) if "subscriptions" in said else None
+        ),
+        deliver=deliver,
+        dead_letters=_folder("deadLetters", said["deadLetters"]) if "deadLetters" in said else None,
     )
+
+
+def columns(options: Mapping[str, str]) -> tuple[bool, bool, str | None]:
+    """Whether events are judged, and delivered; and a lake whose columns to read."""
+    said = _known(options, _READING)
+    lake = _folder("schemaOf", said["schemaOf"]) if "schemaOf" in said else None
+    return "subscriptions" in said, said.get("deliver") == "true", lake
 
 
 def writing(options: Mapping[str, str]) -> Writing:
     """The options of a sink; `TidingsError` says what is wrong with them."""
     said = _known(options, _WRITING)
     broker = _broker(said)
-    if len(read_address(broker.url).places) > 1:
-        raise TidingsError(
-            f"option url: {broker.url} names several brokers, but only one of them can know what "
-            "was published already; give one"
-        )
+    _check_single(broker)
     checkpoint = options.get("checkpointLocation")
     folder = said.get("staging") or (None if checkpoint is None else f"{checkpoint}/tidings")
     return Writing(
@@ -103,6 +129,21 @@ def writing(options: Mapping[str, str]) -> Writing:
         dead_letters=_folder("deadLetters", said["deadLetters"]) if "deadLetters" in said else None,
         most=_count("maxEventBytes", said.get("maxEventBytes", str(1 << 20))),
     )
+
+
+def _check_delivering(said: Mapping[str, str]) -> None:
+    for needed in ("subscriptions", "deadLetters"):
+        if needed not in said:
+            raise TidingsError(f"option deliver: it needs the option {needed}, too")
+    _check_single(_broker(said))
+
+
+def _check_single(broker: Broker) -> None:
+    if len(read_address(broker.url).places) > 1:
+        raise TidingsError(
+            f"option url: {broker.url} names several brokers, but only one of them can know what "
+            "was published already; give one"
+        )
 
 
 def _known(options: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
@@ -124,7 +165,7 @@ def _broker(said: Mapping[str, str]) -> Broker:
         timeout = -1.0
     if not 0 < timeout < 1e6:
         raise TidingsError(f"option timeout: {text!r} is no number of seconds")
-    return Broker(url, said.get("token"), timeout)
+    return Broker(url, said.get("token"), timeout, said.get("authority"))
 
 
 def _place(name: str, said: Mapping[str, str], default: Since) -> Since:

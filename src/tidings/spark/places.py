@@ -26,10 +26,11 @@ is where the broker's knowledge of other streams ends, it has each stream itself
 
 def ends(broker: Broker) -> Cursor:
     """The last tick of every stream that can be reached: all up to it is on disk."""
-    return _ask(broker, _ends)
+    return _ask(broker, ends_known_to)
 
 
-async def _ends(client: Client) -> Cursor:
+async def ends_known_to(client: Client) -> Cursor:
+    """The same, asked by a client that there is."""
     async with client.subscribe(Filter.none(), since=_LATER) as silence:
         async for _ in silence.until_live():
             pass
@@ -47,7 +48,7 @@ def ticks_before(broker: Broker, since: float, streams: Iterable[str]) -> Cursor
         return {}
 
     async def ask(client: Client) -> Cursor:
-        last = await _ends(client)
+        last = await ends_known_to(client)
         begin = "begin" if since <= 0 else datetime.fromtimestamp(since, UTC)
         found: Cursor = {}
         async with client.subscribe(Filter.all(), since=begin) as events:
@@ -62,7 +63,9 @@ def ticks_before(broker: Broker, since: float, streams: Iterable[str]) -> Cursor
 
 def _ask(broker: Broker, question: Callable[[Client], Coroutine[Any, Any, _T]]) -> _T:
     async def asked() -> _T:
-        client = await connect(broker.url, token=broker.token, wait=broker.timeout)
+        client = await connect(
+            broker.url, token=broker.token, tls=broker.authority, wait=broker.timeout
+        )
         try:
             async with asyncio.timeout(broker.timeout):
                 return await question(client)

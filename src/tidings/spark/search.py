@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -10,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from tidings.events import Filter
+from tidings.client.positions import Beginning
+from tidings.events import Filter, TidingsError
 from tidings.spark.layout import FIXED, KINDS, Columns, columns_of, days
-from tidings.spark.pruning import Window, may_match
+from tidings.spark.pruning import Statistics, Window, may_match
 from tidings.spark.sifting import Sieve
 
 if TYPE_CHECKING:
@@ -40,12 +42,14 @@ class Search:
         self._sieve = Sieve(filter, self._columns)
         self._condition = window.condition()
         statistics = pa.table(table.get_add_actions(flatten=True))
+        self.found: list[Statistics] = [
+            file
+            for file in _chosen(statistics, filter, self._columns)
+            if window.may_hold(file) and may_match(file, filter, self._columns)
+        ]
+        """What is known of each file that is to be read."""
         self.files: list[tuple[str, Any]] = sorted(
-            (
-                (file["path"], _edge(file.get("min.time")))
-                for file in _chosen(statistics, filter, self._columns)
-                if window.may_hold(file) and may_match(file, filter, self._columns)
-            ),
+            ((file["path"], _edge(file.get("min.time"))) for file in self.found),
             key=lambda pair: (pair[1] is not None, pair[1].as_py() if pair[1] else None, pair[0]),
         )
         """The files, by the earliest time that they may hold (first, if it is not known)."""
@@ -80,3 +84,42 @@ def _with_day(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     at = schema.get_field_index("day")
     arrays = batch.columns
     return pa.RecordBatch.from_arrays([*arrays[:at], days(times), *arrays[at:]], schema=schema)
+
+
+@dataclass(frozen=True)
+class Question:
+    """What of a lake is wanted."""
+
+    lake: Path
+    filter: Filter
+    window: Window
+
+    @classmethod
+    def of(
+        cls,
+        lake: str | Path,
+        filter: Filter | str | None = None,
+        since: Beginning = None,
+        until: Beginning = None,
+    ) -> Question:
+        """As a program says it; `TidingsError` if the lake is none."""
+        wanted = Filter.parse(filter) if isinstance(filter, str) else filter
+        return cls(Path(lake).absolute(), wanted or Filter.all(), Window.of(since, until))
+
+    def search(self, filter: Filter | None = None) -> Search:
+        """The files, as of now."""
+        return Search(self.lake, self.table(), filter or self.filter, self.window)
+
+    def table(self) -> Any:
+        """The Delta table, as of now."""
+        from deltalake import DeltaTable
+        from deltalake.exceptions import TableNotFoundError
+
+        try:
+            return DeltaTable(self.lake)
+        except TableNotFoundError:
+            raise TidingsError(f"{self.lake}: there is no lake here") from None
+
+    def schema(self) -> pa.Schema:
+        """The lake's columns, as of now."""
+        return schema_of(self.table())

@@ -1,0 +1,281 @@
+"""Stretches read from real brokers, and hauled into files of a lake."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import pytest
+
+import tidings
+from tests.client.brokers import BrokerProcess
+from tests.spark.brokers import log_of, running
+from tidings import Filter, Notification
+from tidings.broker.store import SQLiteStore
+from tidings.node import Event
+from tidings.spark.absence import Away, Gone, Stopped
+from tidings.spark.archive import GapError, archive
+from tidings.spark.haul import Haul, haul
+from tidings.spark.lake import EVERYTHING, Lake, LakeError
+from tidings.spark.layout import Archived
+from tidings.spark.options import Broker, reading
+from tidings.spark.stretch import Stretch, read, read_rows
+
+pytestmark = pytest.mark.slow
+
+NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
+SAID: list[dict[str, Any]] = [
+    {"n": 1, "x": 1},
+    {"n": 2, "x": 2, "when": NOON},
+    {"n": 3, "x": "three", "tags": ["b", "a"]},
+    {"n": 4, "x": 4.5},
+    {"n": 5, "tidings.for": ["desk-7"], "tidings.id": "paris:1"},
+    {"n": 6, "x": 2**60, "list": [{"a": 1}]},
+]
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
+    with running(tmp_path / "paris") as found:
+        yield found
+
+
+def publish(broker: BrokerProcess, said: list[dict[str, Any]]) -> None:
+    with tidings.connect_sync(broker.url) as client:
+        for each in said:
+            client.publish(each)
+
+
+def heard(stretch: Stretch, broker: Broker, filter: Filter) -> list[Event]:
+    """What a stretch has, in its lightest form."""
+    return [
+        Event(stretch.stream, tick, Notification(record), time=time)
+        for rows in read_rows(stretch, broker, filter)
+        for tick, time, record in zip(rows.ticks, rows.times, rows.records, strict=True)
+    ]
+
+
+def test_a_stretch_is_the_same_copied_or_told(broker: BrokerProcess) -> None:
+    publish(broker, SAID)
+    log = log_of(broker)
+    place = Broker(broker.url)
+    whole, part = Stretch("paris", 0, 6, {}), Stretch("paris", 1, 4, {})
+    for stretch, expected in ((whole, log), (part, log[1:4])):
+        assert heard(stretch, place, Filter.all()) == expected
+        # This filter is not known to mean everything, so it is subscribed to.
+        assert heard(stretch, place, Filter.parse("n > 0")) == expected
+        options = reading({"url": broker.url}, is_stream=False)
+        events = [e for some in read(stretch, options, Filter.all()) for e in some]
+        assert [(e.id, e.notification, e.seconds) for e in events] == [
+            (f"paris:{e.tick}", e.notification, e.time) for e in expected
+        ]
+    assert heard(whole, place, EVERYTHING) == [
+        e for e in log if "tidings.for" not in e.notification
+    ]
+
+
+def test_of_several_brokers_the_one_whose_stream_it_is_is_asked(tmp_path: Path) -> None:
+    """They are not linked: who subscribed to the other's stream would hear nothing."""
+    with running(tmp_path / "paris") as paris:
+        (tmp_path / "rome").mkdir()
+        rome = BrokerProcess(tmp_path / "rome", name="rome")
+        rome.start()
+        try:
+            publish(rome, SAID)
+            both = f"{paris.url},127.0.0.1:{rome.port}"
+            found = heard(Stretch("rome", 0, 6, {}), Broker(both), Filter.all())
+            assert found == log_of(rome)
+            with pytest.raises(Away, match="is the broker rome up, and linked"):
+                heard(Stretch("rome", 0, 6, {}), Broker(paris.url, timeout=0.5), Filter.all())
+        finally:
+            rome.stop()
+
+
+def test_what_is_gone_away_or_unwanted_is_told_apart(broker: BrokerProcess) -> None:
+    for n in range(3):
+        publish(broker, [{"n": n}])
+    with pytest.raises(Gone, match="ends at tick 3, before tick 9") as short:
+        heard(Stretch("paris", 0, 9, {}), Broker(broker.url), EVERYTHING)
+    assert (short.value.after, short.value.upto) == (9, 3)
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(Stopped):
+        list(read_rows(Stretch("paris", 0, 3, {}), Broker(broker.url), EVERYTHING, stop=stop))
+    broker.stop()
+    store = SQLiteStore(broker.folder / "store", broker.name)
+    lost = store.trim(before=1e12) - 1
+    store.close()
+    begun = monotonic()
+    with pytest.raises(Away, match="no broker can be reached"):
+        heard(Stretch("paris", 0, 3, {}), Broker(broker.url, timeout=0.6), EVERYTHING)
+    assert monotonic() - begun < 5
+    broker.start()
+    assert lost > 0
+    for filter in (EVERYTHING, Filter.parse("n >= 0")):
+        with pytest.raises(Gone, match="no longer kept") as gone:
+            heard(Stretch("paris", 0, 3, {}), Broker(broker.url), filter)
+        assert (gone.value.after, gone.value.upto) == (0, lost)
+
+
+def test_two_hauls_that_name_a_column_alike_for_different_kinds(
+    broker: BrokerProcess, tmp_path: Path
+) -> None:
+    publish(broker, SAID)
+    lake = Lake(tmp_path / "lake")
+    schema = lake.schema()
+
+    def task(start: int, end: int) -> Haul:
+        stretch = Stretch("paris", start, end, {})
+        return Haul(stretch, Broker(broker.url), lake.filter, str(lake.path), schema)
+
+    tasks = [task(0, 2), task(2, 3), task(3, 6)]
+    brought = [haul(each) for each in tasks]
+    assert [each.columns["x"] for b in brought for each in b.written] == [
+        {"integer": "x"},
+        {"string": "x"},
+        {"double": "x", "integer": "x$integer"},
+    ]
+    assert lake.admit(brought[0].written) == []
+    # Each would have put other values into the column x.
+    misfits = lake.admit([w for b in brought for w in b.written])
+    assert misfits == [w for b in brought[1:] for w in b.written]
+    for each in brought[1:]:
+        each.discard(lake.path)
+    schema = lake.schema()
+    brought[1:] = [haul(task(2, 3)), haul(task(3, 6))]
+    written = [w for b in brought for w in b.written]
+    assert lake.admit(written) == []
+    assert lake.commit(written, "w", 1, held={"paris": 6})
+    assert not lake.commit([], "w", 1, held={"paris": 9})
+    assert lake.held() == {"paris": 6}
+    expected = [e.notification for e in log_of(broker) if "tidings.for" not in e.notification]
+    assert [e.notification for e in lake.events()] == expected
+    assert {"x", "x$string", "x$double"} <= set(lake.schema().names)
+    assert len(list(lake.path.rglob("*.parquet"))) == len(lake.files()) == 3
+    with pytest.raises(LakeError, match="paris:1 would be in the lake twice"):
+        lake.commit(brought[0].written, "w", 2, held={"paris": 6})
+
+
+def test_a_lake_has_what_it_was_made_for_and_nothing_else(
+    broker: BrokerProcess, tmp_path: Path
+) -> None:
+    publish(broker, SAID)
+    every, few = Lake(tmp_path / "every"), Lake(tmp_path / "few", filter="x IS NUMBER")
+    none = Lake(tmp_path / "none", filter=Filter.parse("x = 'nobody'"))
+    for lake in (every, few, none):
+        archive(broker.url, lake, until="live")
+        assert lake.held() == {"paris": 6}
+        expected = [e.tick for e in log_of(broker) if lake.filter.matches(e.notification)]
+        assert [e.tick for e in lake.events()] == expected
+    assert every.filter == EVERYTHING
+    assert [e.tick for e in every.events()] == [1, 2, 3, 4, 6]
+    assert Lake(few.path).filter == Lake(few.path, filter="x IS NUMBER").filter == few.filter
+    with pytest.raises(LakeError, match="was made for 'x IS NUMBER'"):
+        Lake(few.path, filter="TRUE")
+    with pytest.raises(LakeError, match=r"was made for 'NOT EXISTS tidings\.for'"):
+        Lake(every.path, filter="TRUE")
+    whole = Lake(tmp_path / "whole", filter="TRUE")
+    archive(broker.url, whole, until="live")
+    assert [e.tick for e in whole.events()] == [1, 2, 3, 4, 5, 6]
+    few.compact()
+    assert Lake(few.path).filter == few.filter
+
+
+def test_a_snapshot_stays_what_it_is(tmp_path: Path) -> None:
+    lake = Lake(tmp_path / "lake")
+
+    def some(ticks: range) -> list[Archived]:
+        return [
+            Archived("paris", t, NOON + timedelta(seconds=t), Notification({"n": t})) for t in ticks
+        ]
+
+    lake.append(some(range(1, 4)), writer="w", version=1)
+    before = lake.snapshot()
+    lake.append(some(range(4, 6)), writer="w", version=2, held={"paris": 9})
+    lake.compact()
+    assert before.held() == {"paris": 3}
+    assert [e.tick for e in before.events()] == [1, 2, 3]
+    assert (before.written("w"), lake.written("w")) == (1, 2)
+    after = lake.snapshot()
+    assert after.held() == {"paris": 9}
+    assert [e.tick for e in after.events("n > 2", since="paris:3")] == [4, 5]
+
+
+def test_a_log_that_is_trimmed_while_it_is_archived_costs_only_what_is_gone(
+    broker: BrokerProcess, tmp_path: Path
+) -> None:
+    for first in range(0, 40, 10):
+        publish(broker, [{"n": n} for n in range(first, first + 10)])
+    lake = Lake(tmp_path / "lake")
+    archive(broker.url, lake, until="paris:5")
+    broker.stop()
+    store = SQLiteStore(broker.folder / "store", broker.name)
+    lost = store.trim(before=1e12) - 1
+    store.close()
+    broker.start()
+    with pytest.raises(GapError, match="holds paris up to 5, but it is kept from"):
+        archive(broker.url, lake, until="live", batch=7)
+    report = archive(broker.url, lake, until="live", batch=7, on_gap="continue")
+    assert report.events == 40 - lost
+    kept = [*range(1, 6), *range(lost + 1, 41)]
+    assert [e.tick for e in lake.events()] == kept
+
+
+def test_a_log_that_is_trimmed_meanwhile_is_read_as_far_as_it_came(broker: BrokerProcess) -> None:
+    count = 150_000  # some pieces, each of several batches
+    with tidings.connect_sync(broker.url) as client:
+        client.publish_many({"n": n} for n in range(count))
+    reading = read_rows(Stretch("paris", 0, count, {}), Broker(broker.url), EVERYTHING)
+    ticks = next(reading).ticks
+    broker.kill()
+    store = SQLiteStore(broker.folder / "store", broker.name)
+    pieces = [0]
+    while pieces[-1] < count:
+        pieces.append(store.copy(pieces[-1], upto=count, size=1 << 20)[1])
+    lost = store.trim(before=1e12) - 1
+    store.close()
+    broker.start()
+    with pytest.raises(Gone) as gone:
+        ticks.extend(tick for rows in reading for tick in rows.ticks)
+    assert ticks == list(range(1, len(ticks) + 1))
+    assert (gone.value.after, gone.value.upto) == (len(ticks), lost)
+    assert len(ticks) in pieces[1:-1]  # all of a piece, though it ends in the midst of a batch
+
+
+PROGRAM = """
+import resource, sys
+from tidings.spark.archive import archive
+from tidings.spark.lake import Lake
+
+def most():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+lake = Lake(sys.argv[2])
+archive(sys.argv[1], lake, until={"paris": 2_000}, batch=1_000)
+before = most()
+archive(sys.argv[1], lake, until="live", batch=1_000_000)
+print(before, most())
+"""
+
+
+def test_memory_is_bounded_however_much_has_gathered(broker: BrokerProcess, tmp_path: Path) -> None:
+    text = "x" * 2_000
+    count = 120_000  # a quarter of a gigabyte
+    with tidings.connect_sync(broker.url) as client:
+        client.publish_many({"n": n, "text": text + str(n)} for n in range(count))
+    lake = tmp_path / "lake"
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, broker.url, str(lake)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    before, after = (int(n) << 10 for n in done.stdout.split())
+    assert Lake(lake).held() == {"paris": count}
+    assert sum(batch.num_rows for batch in Lake(lake).scan("EXISTS n")) == count
+    assert len(Lake(lake).files()) > 4  # a file is not larger than memory should be
+    assert after - before < 250 << 20

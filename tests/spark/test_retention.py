@@ -1,0 +1,218 @@
+"""A broker that lets go only of what a lake holds: a real broker, a real lake, files that break."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import shutil
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+import tidings
+from tests.broker.peers import PATIENCE, configured, connected, eventually, on_loop
+from tests.client.brokers import BrokerProcess
+from tidings.broker.configuration import Configuration
+from tidings.broker.metrics import Metrics
+from tidings.broker.places import Address
+from tidings.broker.server import Broker
+from tidings.broker.status import LakeStatus, ask
+from tidings.client import Client
+from tidings.events import Notification, TidingsError
+from tidings.node.wire import Welcome
+from tidings.spark import committed
+from tidings.spark.archive import archive
+from tidings.spark.committed import Committed
+from tidings.spark.lake import Lake
+from tidings.spark.layout import Archived
+
+
+def keeper(tmp_path: Path) -> Broker:
+    """A broker that keeps nothing for long, but for the lake."""
+    text = f"[retention]\nage = 0.000001\nlake = '{tmp_path / 'lake'}'\n"
+    found = configured(tmp_path, text, name="paris")
+    return Broker(found, archived=Committed(tmp_path / "lake", "paris"))
+
+
+async def publish(client: Client, count: int) -> None:
+    """Each in a batch of its own, since whole batches are let go of."""
+    for number in range(count):
+        await client.publish({"n": number})
+
+
+@on_loop
+async def test_what_the_lake_lacks_is_kept_and_the_rest_let_go_of(tmp_path: Path) -> None:
+    async with keeper(tmp_path) as broker:
+        url = f"tidings://{broker.address}"
+        async with tidings.connect(url) as client:
+            assert client.lake == str(tmp_path / "lake")
+            await publish(client, 10)
+            await broker.trim()
+            assert broker.host.first == 1, "there is no lake yet"
+            lake = Lake(tmp_path / "lake")
+            await broker.trim()
+            assert broker.host.first == 1, "it is empty"
+            await asyncio.to_thread(archive, url, lake, until="live")
+            assert lake.held()["paris"] == 10
+            await publish(client, 10)
+            await broker.trim()
+            assert broker.host.first == 11
+            status = await ask(broker.address)
+            assert status.lake is not None
+            assert (status.lake.upto, status.lake.trouble) == (10, None)
+            await asyncio.to_thread(archive, url, lake, until="live")
+            assert [e.tick for e in lake.events()] == list(range(1, 21))
+            await broker.trim()
+            assert broker.host.first == 20, "the last batch stays in any case"
+
+
+@on_loop
+async def test_age_and_size_still_say_what_may_go(tmp_path: Path) -> None:
+    text = f"[retention]\nage = '1h'\nlake = '{tmp_path / 'lake'}'\n"
+    lake = Lake(tmp_path / "lake")
+    configuration = configured(tmp_path, text, name="paris")
+    async with Broker(configuration, archived=Committed(lake.path, "paris")) as broker:
+        url = f"tidings://{broker.address}"
+        async with tidings.connect(url) as client:
+            await publish(client, 5)
+        await asyncio.to_thread(archive, url, lake, until="live")
+        await broker.trim()
+        assert broker.host.first == 1
+
+
+@on_loop
+async def test_while_the_lake_cannot_be_read_nothing_goes_and_it_is_said_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "tidings")
+    lake = Lake(tmp_path / "lake")
+    async with keeper(tmp_path) as broker:
+        url = f"tidings://{broker.address}"
+        async with tidings.connect(url) as client:
+            await publish(client, 10)
+            await asyncio.to_thread(archive, url, lake, until="live")
+            os.rename(lake.path, tmp_path / "elsewhere")
+            for _ in range(3):
+                await broker.trim()
+            assert broker.host.first == 1
+            await client.publish({"n": 10})  # that is no trouble for those who publish
+        said = [r.getMessage() for r in caplog.records if "let go of" in r.getMessage()]
+        assert len(said) == 1
+        assert f"there is no lake in {lake.path}" in said[0]
+        status = await ask(broker.address)
+        assert status.trouble is None
+        assert status.lake is not None
+        assert "there is no lake" in (status.lake.trouble or "")
+
+        os.rename(tmp_path / "elsewhere", lake.path)
+        await broker.trim()
+        assert broker.host.first == 11
+        assert (await ask(broker.address)).lake == LakeStatus(str(lake.path), 10, None)
+        next(lake.path.glob("_delta_log/*.json")).write_bytes(b"{")
+        await broker.trim()
+        found = (await ask(broker.address)).lake
+        assert found is not None
+        assert found.trouble is not None
+
+
+@on_loop
+async def test_a_lake_of_another_stream_with_this_name_frees_nothing(tmp_path: Path) -> None:
+    lake = Lake(tmp_path / "lake")
+    lake.append([], writer="archive", version=1, held={"paris": 500})
+    async with keeper(tmp_path) as broker:
+        async with tidings.connect(f"tidings://{broker.address}") as client:
+            await publish(client, 10)
+        await broker.trim()
+        assert broker.host.first == 1
+        status = await ask(broker.address)
+        assert status.lake is not None
+        assert "not the paris that was archived" in (status.lake.trouble or "")
+
+
+@on_loop
+async def test_a_new_lake_in_the_place_of_the_old_one_is_asked_itself(tmp_path: Path) -> None:
+    asked = Committed(tmp_path / "lake", "paris")
+    Lake(tmp_path / "lake").append([], writer="archive", version=1, held={"paris": 7})
+    assert asked() == 7
+    shutil.rmtree(tmp_path / "lake")
+    Lake(tmp_path / "lake")
+    assert asked() == 0
+
+
+def test_what_may_be_let_go_of_is_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[Path] = []
+    sync = committed._synced
+
+    def watched(path: Path) -> None:
+        sync(path)
+        synced.append(path.relative_to(tmp_path))
+
+    monkeypatch.setattr(committed, "_synced", watched)
+    lake, asked = Lake(tmp_path / "a lake"), Committed(tmp_path / "a lake", "paris")
+    for version in (1, 2):
+        event = Archived("paris", version, datetime.now(UTC), Notification({"n": version}))
+        lake.append([event], writer="me", version=version)
+        assert asked() == version
+    files = {p.relative_to(tmp_path) for p in lake.path.rglob("*") if p.suffix != ".tmp"}
+    assert {p for p in files if p.suffix in (".parquet", ".json")} <= set(synced)
+    assert {p.parent for p in files if p.suffix == ".parquet"} <= set(synced)
+    synced.clear()
+    assert asked() == 2
+    assert synced == [], "what was synced once need not be again"
+
+
+@on_loop
+async def test_clients_and_metrics_are_told_of_the_lake(tmp_path: Path) -> None:
+    async with keeper(tmp_path) as broker:
+        async with connected(broker) as peer:
+            welcome = await peer.greet("ann")
+            assert isinstance(welcome, Welcome)
+            assert welcome.lake == str(tmp_path / "lake")
+        metrics = Metrics(broker.counts, broker.status)
+        await eventually(lambda: broker.archive is not None and broker.archive.trouble)
+        shown = metrics._response(b"GET /metrics HTTP/1.1\r\n\r\n").decode()
+        assert "\ntidings_lake_trouble 1.0\n" in shown
+        Lake(tmp_path / "lake")
+        await broker.trim()
+        shown = metrics._response(b"GET /metrics HTTP/1.1\r\n\r\n").decode()
+        assert "\ntidings_lake_trouble 0.0\n" in shown
+        assert "\ntidings_lake_lag_events 0.0\n" in shown
+
+
+def test_a_lake_is_seen_from_the_configuration_and_needs_somebody_to_ask() -> None:
+    found = Configuration.parse("retention.lake = 'quotes'", file="/etc/tidings/paris.toml")
+    assert found.retention.lake == "/etc/tidings/quotes"
+    with pytest.raises(TidingsError, match="nobody says how far the lake /etc/tidings/quotes is"):
+        Broker(found)
+
+
+@pytest.mark.slow
+def test_a_broker_of_its_own_trims_by_the_lake(tmp_path: Path) -> None:
+    """As an operator runs it: the trim at its start is enough to see it."""
+    config = "[retention]\nage = 0.000001\nlake = 'quotes'\n"
+    broker = BrokerProcess(tmp_path, config=config)
+    lake = Lake(tmp_path / "quotes")
+    broker.start()
+    try:
+        for half in range(2):
+            with tidings.connect_sync(broker.url) as client:
+                assert client.lake == str(lake.path)
+                for number in range(5):
+                    client.publish({"n": 5 * half + number})
+            if half == 0:
+                archive(broker.url, lake, until="live")
+        broker.stop()
+        broker.start()
+
+        async def trimmed() -> None:
+            async with asyncio.timeout(PATIENCE):
+                while (await ask(Address("127.0.0.1", broker.port))).first != 6:
+                    await asyncio.sleep(0.05)
+
+        asyncio.run(trimmed())
+    finally:
+        broker.stop()
