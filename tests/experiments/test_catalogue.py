@@ -10,6 +10,7 @@ from tidings.experiments import (
     EXPERIMENTS,
     Experiment,
     UnknownExperimentError,
+    adaptive,
     find,
     rebeca,
     stabilisation,
@@ -55,6 +56,8 @@ def test_a_point_yields_the_quantities_and_the_same_ones_again(
 ) -> None:
     monkeypatch.setattr(rebeca, "toggles_for", lambda *_, **__: 2)
     monkeypatch.setattr(stabilisation, "FAILURES", 1)
+    monkeypatch.setattr(adaptive, "EVENTS", 50)
+    monkeypatch.setattr(adaptive, "CHANGES", 3)
     point = min(experiment.points(full=False), key=experiment.weight)
     seed = seed_of(experiment.name, point)
     found = experiment.measure(point, seed)

@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from tidings.events.errors import TidingsError
+from tidings.experiments.adaptive import AdaptiveMerging
 from tidings.experiments.experiment import Experiment
 from tidings.experiments.rebeca import Imperfect, LocalInterests, Overhead, Tables
 from tidings.experiments.siena import Scalability
@@ -18,6 +19,7 @@ _ALL: Final[tuple[Experiment[Any], ...]] = (
     Imperfect(),
     Scalability(),
     Outages(),
+    AdaptiveMerging(),
 )
 
 EXPERIMENTS: Final = {experiment.name: experiment for experiment in _ALL}

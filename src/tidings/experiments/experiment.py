@@ -29,6 +29,8 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True):
     quantity: str
     x: str
     """The parameter on the horizontal axis."""
+    against: str = ""
+    """Or another quantity there; the parameter then only leads from point to point of a line."""
     title: str
     x_label: str
     y_label: str

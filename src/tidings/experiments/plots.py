@@ -19,13 +19,14 @@ if TYPE_CHECKING:
 _MARKERS: Final = "osD^vP*X<>"
 _BETWEEN: Final = 60  # points of a line
 _ALONE: Final[dict[str, Any]] = {"linestyle": "none", "marker": "_", "markersize": 18}
-_SETTINGS: Final[dict[Any, Any]] = {
+STYLE: Final[dict[Any, Any]] = {
     "svg.hashsalt": "tidings",  # with it, and without the date, equal plots are equal files
     "svg.fonttype": "none",
     "font.size": 10,
     "axes.grid": True,
     "grid.alpha": 0.3,
 }
+"""How all our plots look; for `pyplot.rc_context`."""
 
 
 def draw(
@@ -42,7 +43,7 @@ def draw(
 
     across = min(2, len(panels))
     down = -(-len(panels) // across)
-    with pyplot.rc_context(_SETTINGS):
+    with pyplot.rc_context(STYLE):
         figure, axes = pyplot.subplots(
             down, across, figsize=(6.4 * across, 4.6 * down), squeeze=False, layout="constrained"
         )
@@ -72,8 +73,9 @@ def _draw_panel(
     for at, (key, found) in enumerate(lines.items()):
         colour = f"C{at % 10}"
         label = ", ".join(_label(name, value) for name, value in key if name in told)
+        xs = _xs(panel, found, summaries)
         place.errorbar(
-            [summary.parameters[panel.x] for summary in found],
+            xs,
             [summary.mean for summary in found],
             yerr=[summary.error or 0.0 for summary in found],
             fmt=_MARKERS[at % len(_MARKERS)],
@@ -90,8 +92,7 @@ def _draw_panel(
             style = {"linewidth": 1.2} if len(expected) == _BETWEEN else _ALONE
             place.plot(*zip(*expected, strict=True), color=colour, **style)
         elif len(found) > 1:  # nothing to compare with: only lead the eye from point to point
-            xs, ys = [s.parameters[panel.x] for s in found], [s.mean for s in found]
-            place.plot(xs, ys, color=colour, linewidth=0.8, linestyle=":")
+            place.plot(xs, [s.mean for s in found], color=colour, linewidth=0.8, linestyle=":")
     if anything_expected:
         place.plot([], [], color="black", linewidth=1.2, label="expected")
     place.set(title=panel.title, xlabel=panel.x_label, ylabel=panel.y_label)
@@ -122,6 +123,14 @@ def _plain_numbers(axis: Axis) -> None:
 
 def _number(value: float, _: float) -> str:
     return f"{value:,.12g}"
+
+
+def _xs(panel: Panel, found: Sequence[Summary], summaries: Sequence[Summary]) -> list[float]:
+    """Where points are on the horizontal axis."""
+    if not panel.against:
+        return [summary.parameters[panel.x] for summary in found]
+    means = [(s.parameters, s.mean) for s in summaries if s.quantity == panel.against]
+    return [next(mean for given, mean in means if given == s.parameters) for s in found]
 
 
 _Key = tuple[tuple[str, Any], ...]
@@ -164,6 +173,8 @@ def _expected_line(
     experiment: Experiment[P], panel: Panel, points: Sequence[P], found: Sequence[Summary]
 ) -> list[tuple[float, float]]:
     """The expected figures along the range of x, if there are any."""
+    if panel.against:
+        return []
     example = next(
         point
         for point in points
