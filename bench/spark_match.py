@@ -1,10 +1,18 @@
-"""How many rows of a DataFrame per second find their filters, beside the index alone and a join.
+"""How many events of a lake find their filters in a second, beside the index alone and a join.
 
-REBECA's quote intervals: a symbol and a range of prices. The join is the best that Spark offers
-for them by itself: the filters are broadcast as a table, and found by their symbol. It gives pairs
-and no lists, which is less work than `tidings.spark.match` does. Numbers of matches are compared.
+REBECA's quote intervals: a symbol and a range of prices. Four ways over the same lake:
 
-Rates are per second of processor time, of Java and Python together: others use the machine too.
+- *lake*: `match(lake, …)`, which matches where the lake is read; keys are numbers, as the kernel
+  gives them, or names;
+- *audit*: `tidings pipeline match`, whose tasks write all matches as parquet themselves;
+- *frame*: `match(df, …)` on Spark's own reading of the files;
+- *join*: the best that Spark offers for these filters by itself. They are broadcast as a table and
+  found by their symbol. It gives pairs and no lists, which is less work.
+
+The kernel is `Index.match_batch` in one thread, on batches as large as those that the lake is read
+in. Numbers of matches are compared. Rates are per second of processor time, of Java and Python
+together: others use the machine too. Those by the clock are beside them, with one core and two.
+What a query costs before it begins is part of them, and is also told apart.
 """
 
 from __future__ import annotations
@@ -17,109 +25,143 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bench.report import Target, console, save, short, show, show_targets
 from tidings import Index
 from tidings.spark import match, session
-from tidings.spark.match import FEW
-from tidings.workloads import interval
+from tidings.spark.audit import Audit
+from tidings.spark.lake import Lake
+from tidings.spark.portions import ROWS
+from tidings.workloads import Workload, interval, sparse
 
-CORES = 2
-BATCH = 10_000
-"""Rows in one of Spark's Arrow batches."""
+WAYS = ("lake, numbers", "lake, names", "audit", "frame", "join")
+SLOW = ("frame", "join")
+"""These get a quarter of the events."""
+MILLION = 1_000_000
+MEMORY = 192 << 20
+"""What an index may take in a process, for a million filters."""
 
 
 def run(*, quick: bool, out: Path) -> int:
-    console.rule(f"spark_match: rows against filters on local[{CORES}]")
+    console.rule("spark_match: events of a lake against filters")
     sizes = (1_000, 10_000) if quick else (10_000, 100_000)
-    events = pa.table(interval().columns(50_000 if quick else 200_000))
-    figures: dict[int, dict[str, float]] = {}
-    with (
-        TemporaryDirectory(prefix="tidings-bench-") as folder,
-        session("bench", master=f"local[{CORES}]") as spark,
-    ):
-        files = Path(folder, "events")
-        files.mkdir()
-        half = events.num_rows // CORES
-        for n in range(CORES):
-            pq.write_table(events.slice(n * half, half), files / f"{n}.parquet")
-        rows = spark.read.parquet(str(files))
-        for size in sizes:
-            figures[size] = _figures(spark, rows, events, size)
-        crossover = _crossover(rows)
-    show(
-        "Events per second of processor time (kernel: the index alone)",
-        ["filters", "kernel", "match", "of the kernel", "join", "× join", "first", "matches/event"],
-        [
-            [
-                f"{size:,}",
-                short(f["kernel"]),
-                short(f["match"]),
-                f"{f['match'] / f['kernel']:.0%}",
-                short(f["join"]),
-                f"{f['match'] / f['join']:.1f}",
-                f"{f['first']:.1f} s",
-                f"{f['pairs']:.1f}",
-            ]
-            for size, f in figures.items()
-        ],
-    )
-    show(
-        f"Few filters: rows per second, by Spark's own conditions and by the index (limit: {FEW})",
-        ["filters", "conditions", "index"],
-        [[str(n), short(native), short(index)] for n, (native, index) in crossover.items()],
-    )
+    counts = dict(zip(sizes, (100_000, 50_000) if quick else (1_600_000, 400_000), strict=True))
+    cores = (2,) if quick else (1, 2)
+    figures: dict[str, dict[str, Any]] = {}
+    with TemporaryDirectory(prefix="tidings-bench-") as folder:
+        tiny = _lake(Path(folder, "tiny"), interval(), 1)
+        lakes = {size: _lake(Path(folder, f"{size}"), interval(), counts[size]) for size in sizes}
+        for number in cores:
+            with session("bench", master=f"local[{number}]") as spark:
+                for size in sizes:
+                    figures[f"{size} {number}"] = _figures(spark, (lakes[size], tiny), size, folder)
+        large = None if quick else _million(Path(folder, "million"), folder)
+    _show(figures, large)
     wrong = sum(f["wrong"] for f in figures.values())
     if wrong:
-        console.print("[bold red]match, the kernel and the join do not agree")
+        console.print("[bold red]the ways to match do not agree")
     targets = [*_targets({} if quick else figures)]  # a glance measures mostly how Spark starts
     show_targets(targets)
-    save(out, "spark_match", {"figures": figures, "crossover": crossover}, targets)
+    save(out, "spark_match", {"figures": figures, "million": large}, targets)
+    if not quick:
+        _plot(out, figures)
     return int(wrong)
 
 
-def _targets(figures: dict[int, dict[str, float]]) -> Iterator[Target]:
-    for size, times in ((10_000, 1.5), (100_000, 3.0)):
-        f = figures.get(size)
-        of_kernel, of_join = (
-            (f["match"] / f["kernel"], f["match"] / f["join"]) if f else (None, None)
-        )
-        yield Target(f"of the kernel's rate, {size:,} filters", of_kernel, 0.6)
-        yield Target(f"times the join, {size:,} filters", of_join, times, "×")
+def _lake(path: Path, workload: Workload, count: int) -> Path:
+    """A lake of events, as the archive would write them, but in one go."""
+    from deltalake import write_deltalake
+
+    Lake(path)
+    ticks = np.arange(1, count + 1)
+    times = 1_794_700_800_000_000 + ticks * 40_000
+    events = {
+        "id": pa.array([f"paris:{tick}" for tick in ticks.tolist()]),
+        "stream": pa.array(["paris"] * count),
+        "tick": ticks,
+        "time": pa.array(times).cast(pa.timestamp("us", "UTC")),
+        "day": pa.array((times // 86_400_000_000).astype(np.int32)).cast(pa.date32()),
+        "rest": pa.nulls(count, pa.string()),
+        **workload.columns(count),
+    }
+    rows = pa.table(events)
+    for first in range(0, count, size := -(-count // 8)):
+        write_deltalake(path, rows.slice(first, size), mode="append", schema_mode="merge")
+    return path
 
 
-def _figures(spark: Any, rows: Any, events: pa.Table, size: int) -> dict[str, float]:
-    from pyspark.sql import functions as F  # noqa: N812
-
-    filters = {f"desk-{n}": f for n, f in enumerate(interval().filters(size))}
+def _figures(spark: Any, lakes: tuple[Path, Path], size: int, folder: str) -> dict[str, Any]:
+    filters = dict(enumerate(interval().filters(size)))
+    lake, tiny = lakes
+    files = Lake(lake).files()
+    some = files[: len(files) // 4]  # for the slower ways
+    paths = [lake / file for file in some]
+    events = pa.concat_tables(pq.read_table(path, columns=["symbol", "price"]) for path in paths)
     kernel, pairs = _kernel(filters, events)
-    matched = match(rows, filters, keep=True)
-    start = time.perf_counter()
-    _drain(matched)
-    first = time.perf_counter() - start
-    found = matched.select(F.sum(F.size("matches"))).first()[0]
-    join = rows.join(F.broadcast(_table(spark, size)), "symbol").where("price BETWEEN low AND high")
+    total = sum(pq.read_metadata(lake / file).num_rows for file in files)
+    found: dict[str, int] = {}
+    work = _work(spark, lake, some, filters, folder, found)
+    idle = _work(spark, tiny, Lake(tiny).files(), filters, folder, {})
+    for way in WAYS:
+        work[way]()  # Java compiles what all of them use
+    rates = {w: _rate(work[w], idle[w], events.num_rows if w in SLOW else total) for w in WAYS}
+    kernel = max(kernel, _kernel(filters, events)[0])  # others may have used the machine before
+    agree = pairs == found["join"] == found["frame"] and found["lake, names"] == found["audit"]
     return {
         "kernel": kernel,
-        "match": _rate(lambda: _drain(matched), events.num_rows),
-        "join": _rate(lambda: _drain(join), events.num_rows),
-        "first": first,
         "pairs": pairs / events.num_rows,
-        "wrong": float(not found == pairs == join.count()),
+        "wrong": float(not agree),
+        **{what: {w: rates[w][what] for w in WAYS} for what in ("cpu", "clock", "begin")},
     }
 
 
-def _kernel(filters: dict[str, Any], events: pa.Table) -> tuple[float, int]:
+def _work(
+    spark: Any,
+    lake: Path,
+    files: list[str],
+    filters: dict[int, Any],
+    folder: str,
+    found: dict[str, int],
+) -> dict[str, Callable[[], None]]:
+    """The ways as functions; numbers of matches go to `found`."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    named = {f"desk-{n}": f for n, f in filters.items()}
+    frame = spark.read.parquet(*[str(lake / f) for f in files]).select("id", "symbol", "price")
+    table = _table(spark, len(filters))
+    ways = {
+        "lake, numbers": match(lake, filters, columns=["id"]),
+        "lake, names": match(lake, named, columns=["id"]),
+        "frame": match(frame, named),
+        "join": frame.join(F.broadcast(table), "symbol").where("price BETWEEN low AND high"),
+    }
+    for way in ("lake, names", "frame"):
+        found[way] = ways[way].select(F.sum(F.size("matches"))).first()[0]
+    found["join"] = ways["join"].count()
+
+    def audit() -> None:
+        out = Path(folder, f"heard {time.perf_counter_ns()}")
+        found["audit"] = Audit(lake, named, out, named="bench").run(spark).matches
+
+    work: dict[str, Callable[[], None]] = {"audit": audit}
+    return work | {way: lambda rows=rows: _drain(rows) for way, rows in ways.items()}  # type: ignore[misc]
+
+
+def _kernel(filters: dict[int, Any], events: pa.Table) -> tuple[float, int]:
     """The index alone in one thread, and how many matches it finds."""
     index = Index()
-    index.add_many(enumerate(filters.values()))
-    batches = events.to_batches(max_chunksize=BATCH)
-    index.match_batch(batches[0])
-    start = time.process_time()
-    pairs = sum(len(index.match_batch(batch)[0]) for batch in batches)
-    return events.num_rows / (time.process_time() - start), pairs
+    index.add_many(filters.items())
+    batches = events.to_batches(max_chunksize=ROWS)
+    index.match_batch(batches[0], threads=1)
+    best, pairs = 0.0, 0
+    for _ in range(3):
+        start = time.process_time()
+        pairs = sum(len(index.match_batch(batch, threads=1)[0]) for batch in batches)
+        best = max(best, events.num_rows / (time.process_time() - start))
+    return best, pairs
 
 
 def _table(spark: Any, size: int) -> Any:
@@ -133,42 +175,170 @@ def _table(spark: Any, size: int) -> Any:
     return spark.createDataFrame(pa.table(columns)).cache()
 
 
-def _crossover(rows: Any) -> dict[int, tuple[float, float]]:
-    count = rows.count()
-    found: dict[int, tuple[float, float]] = {}
-    for size in (8, 16, 24, 32, 64):
-        filters = {str(n): f for n, f in enumerate(interval().filters(size))}
-        ways = [match(rows, filters, few=few, keep=True) for few in (size, 0)]
-        native, index = (_rate(lambda way=way: _drain(way), count) for way in ways)  # type: ignore[misc]
-        found[size] = (native, index)
+def _million(lake: Path, folder: str) -> dict[str, Any]:
+    """A million filters in one index, and in parts that take less memory."""
+    filters = {f"desk-{n}": f for n, f in enumerate(sparse().filters(MILLION))}
+    _lake(lake, sparse(), count := 400_000)
+    found: dict[str, Any] = {}
+    for what, memory in (("whole", None), ("in parts", MEMORY)):
+        with session("bench", master="local[2]", work_is_in_python=True):
+            start = time.perf_counter()
+            matched = match(lake, filters, memory=memory, columns=["id"], folder=folder)
+            made = time.perf_counter() - start
+            start = time.perf_counter()
+            with _Watched() as watched:
+                rows = matched.count()
+            found[what] = {
+                "prepared": made,
+                "first": time.perf_counter() - start,
+                "rows": rows,
+                "memory": watched.most,
+                "rate": count / _least(lambda matched=matched: _drain(matched))[1],  # type: ignore[misc]
+            }
+    assert found["whole"]["rows"] == found["in parts"]["rows"]
     return found
+
+
+class _Watched:
+    """The most memory that a Python process of Spark's has had to itself meanwhile."""
+
+    def __enter__(self) -> _Watched:
+        import threading
+
+        self.most = 0
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._over.wait(0.2):
+            for pid, fields in _ours().items():
+                if pid != os.getpid() and "python" in fields[-1]:
+                    self.most = max(self.most, int(fields[21]) * os.sysconf("SC_PAGE_SIZE"))
 
 
 def _drain(frame: Any) -> None:
     frame.write.format("noop").mode("overwrite").save()
 
 
-def _rate(work: Callable[[], None], events: int) -> float:
-    """Events per second of processor time, the best of two after one that warms up."""
-    work()
-    best = 0.0
-    for _ in range(2):
-        before = _used()
+def _rate(work: Callable[[], None], idle: Callable[[], None], events: int) -> dict[str, float]:
+    """Events per second of processor time and by the clock; and what a single event costs."""
+    used, passed = _least(work)
+    return {"cpu": events / used, "clock": events / passed, "begin": _least(idle)[0]}
+
+
+def _least(work: Callable[[], None]) -> tuple[float, float]:
+    """The least of three in seconds of processor time, and by the clock."""
+    least = fastest = float("inf")
+    for _ in range(3):
+        before, start = _used(), time.perf_counter()
         work()
-        best = max(best, events / (_used() - before))
-    return best
+        fastest = min(fastest, time.perf_counter() - start)
+        least = min(least, _used() - before)
+    return least, fastest
 
 
-def _used() -> float:
-    """Seconds of processor time so far, of this process and all that it has started."""
+def _ours() -> dict[int, list[str]]:
+    """What the system says of this process and all that it has started; their names at the end."""
     fields: dict[int, list[str]] = {}
     for path in Path("/proc").iterdir():
         if path.name.isdecimal():
             with suppress(OSError):  # it has ended
                 text = (path / "stat").read_text(encoding="ascii", errors="replace")
-                fields[int(path.name)] = text.rpartition(") ")[2].split()
+                name, _, rest = text.partition("(")[2].rpartition(") ")
+                fields[int(path.name)] = [*rest.split(), name]
     ours = [os.getpid()]
     for pid in ours:  # grows meanwhile
         ours += [child for child, about in fields.items() if int(about[1]) == pid]
-    ticks = sum(int(number) for pid in ours for number in fields[pid][11:15])
+    return {pid: fields[pid] for pid in ours}
+
+
+def _used() -> float:
+    """Seconds of processor time so far, of this process and all that it has started."""
+    ticks = sum(int(number) for fields in _ours().values() for number in fields[11:15])
     return ticks / os.sysconf("SC_CLK_TCK")
+
+
+# -- what came of it -----------------------------------------------------------------------------
+
+
+def _show(figures: dict[str, dict[str, Any]], large: dict[str, Any] | None) -> None:
+    for unit, what in (("cpu", "of processor time"), ("clock", "by the clock")):
+        show(
+            f"Events per second {what} (kernel: the index alone, in one thread)",
+            ["filters, cores", "matches/event", "kernel", *WAYS],
+            [
+                [
+                    name.replace(" ", ", "),
+                    f"{f['pairs']:.1f}",
+                    short(f["kernel"]),
+                    *(f"{short(f[unit][w])} ({f[unit][w] / f['kernel']:.0%})" for w in WAYS),
+                ]
+                for name, f in figures.items()
+            ],
+        )
+    show(
+        "Seconds of processor time for a lake with one event",
+        ["filters, cores", *WAYS],
+        [
+            [name.replace(" ", ", "), *(f"{f['begin'][w]:.2f}" for w in WAYS)]
+            for name, f in figures.items()
+        ],
+    )
+    if large is not None:
+        show(
+            "A million sparse filters, two processes",
+            ["", "prepared", "first answer", "memory of a process", "events/s by the clock"],
+            [
+                [
+                    what,
+                    f"{f['prepared']:.1f} s",
+                    f"{f['first']:.1f} s",
+                    f"{f['memory'] / 1e6:.0f} MB",
+                    short(f["rate"]),
+                ]
+                for what, f in large.items()
+            ],
+        )
+
+
+def _targets(figures: dict[str, dict[str, Any]]) -> Iterator[Target]:
+    for size, times in ((10_000, 1.5), (100_000, 3.0)):
+        f = figures.get(f"{size} 1")
+        for way in ("lake, numbers", "audit"):
+            rate = f["cpu"][way] / f["kernel"] if f else None
+            yield Target(f"{way}: of the kernel's rate, {size:,} filters", rate, 0.6)
+        of_join = f["cpu"]["lake, names"] / f["cpu"]["join"] if f else None
+        yield Target(f"lake, names: times the join, {size:,} filters", of_join, times, "×")
+
+
+def _plot(out: Path, figures: dict[str, dict[str, Any]]) -> None:
+    """Bars: for each size, the ways beside each other, in events per second of processor time."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    chosen = {name: f for name, f in figures.items() if name.endswith(" 1")}
+    figure, panels = pyplot.subplots(1, len(chosen), figsize=(4.6 * len(chosen), 3.6))
+    for panel, (name, f) in zip(panels, chosen.items(), strict=True):
+        rates = {"kernel": f["kernel"], **f["cpu"]}
+        colours = ["0.6", *["tab:blue"] * 3, "tab:cyan", "tab:orange"]
+        bars = panel.barh(list(rates), list(rates.values()), color=colours)
+        panel.bar_label(bars, [short(rate) for rate in rates.values()], padding=3)
+        panel.axvline(0.6 * f["kernel"], color="0.6", linestyle="--", linewidth=1)
+        panel.invert_yaxis()
+        panel.set_xlim(0, 1.15 * max(rates.values()))
+        panel.set_title(f"{int(name.split()[0]):,} filters, {f['pairs']:.0f} matches per event")
+        panel.set_xlabel("events / second of processor time\n(dashed: 60 % of the kernel)")
+        panel.locator_params(axis="x", nbins=5)
+        panel.xaxis.set_major_formatter(lambda rate, _: short(rate))
+        panel.spines[["top", "right"]].set_visible(False)
+    figure.tight_layout()
+    for kind in ("svg", "png"):
+        figure.savefig(out / f"spark_match.{kind}", dpi=120)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.matching.strategies import SCHEMA, filters
+from tests.matching.strategies import SCHEMA, filters, notifications
 from tidings.events import Filter, Notification, TidingsError
 from tidings.spark import snapshot
 
@@ -40,7 +40,7 @@ def test_equal_filters_have_one_file_and_others_another(tmp_path: Path) -> None:
 
 def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
     path = snapshot.write({"a": Filter.parse("x = 1")}, tmp_path)
-    path.write_bytes(path.read_bytes().replace(b"1", b"2"))
+    path.write_bytes(path.read_bytes().replace(b"number", b"string"))
     with pytest.raises(TidingsError, match="damaged"):
         snapshot.read(path)
     with pytest.raises(TidingsError, match="No such file"):
@@ -49,9 +49,9 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
 
 def test_another_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as later:
-        later.setattr(snapshot, "VERSION", 2)
+        later.setattr(snapshot, "VERSION", 3)
         path = snapshot.write({"a": Filter.parse("x = 1")}, tmp_path)
-    with pytest.raises(TidingsError, match=r"version 1, found .* of version 2"):
+    with pytest.raises(TidingsError, match=r"version 2, found .* of version 3"):
         snapshot.read(path)
 
 
@@ -66,6 +66,15 @@ def test_a_process_makes_an_index_of_a_snapshot_once(tmp_path: Path) -> None:
     assert snapshot.matches(paths[0]) is not first, "some are kept, not all"
 
 
+def test_a_process_holds_one_part_at_a_time(tmp_path: Path) -> None:
+    paths = [snapshot.write({"a": Filter.parse(f"y = {n}")}, tmp_path) for n in range(3)]
+    first = snapshot.matches(paths[0])
+    assert snapshot.matches(paths[0], alone=True) is first
+    for path in paths[1:]:
+        snapshot.matches(path, alone=True)
+        assert list(snapshot._matches) == [path.name]
+
+
 def test_each_event_has_the_list_of_its_keys() -> None:
     found = snapshot.Matches({"low": Filter.parse("x < 2"), "one": Filter.parse("x = 1")})
     lists = found.of(pa.record_batch({"x": pa.array([5, 1, None, 0])})).to_pylist()
@@ -74,3 +83,26 @@ def test_each_event_has_the_list_of_its_keys() -> None:
     assert none.type == pa.list_(pa.string())
     assert none.to_pylist() == [[]]
     assert snapshot.Matches({}).of(pa.record_batch({"x": [1]})).to_pylist() == [[]]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.dictionaries(st.sampled_from("abcd"), filters, max_size=3),
+            st.sets(st.sampled_from("abcde")),
+        ),
+        max_size=4,
+    ),
+    st.lists(notifications, max_size=4),
+)
+def test_a_set_that_changed_answers_as_one_that_was_made_so(
+    changes: list[tuple[dict[str, Filter], set[str]]], events: list[Notification]
+) -> None:
+    held: dict[str, Filter] = {"a": Filter.all()}
+    found = snapshot.Matches(held)
+    for added, removed in changes:
+        found.change(added, removed)
+        held = {k: f for k, f in held.items() if k not in removed} | added
+        assert len(found) == len(held)
+        for names, event in zip(found.of(events).to_pylist(), events, strict=True):
+            assert sorted(names) == sorted(k for k, f in held.items() if f.matches(event))

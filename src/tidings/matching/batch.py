@@ -112,21 +112,34 @@ class _Event(Mapping[str, Any]):
         return len(self._batch.event(self._row))
 
 
-def match(segment: Segment, batch: Batch, version: int) -> tuple[I32, I32]:
+def match(
+    segment: Segment, batch: Batch, version: int, threads: int | None = None
+) -> tuple[I32, I32]:
     """Pairs of event and row, for the rows alive at `version` whose filters match the event."""
-    shares = max(1, min(os.cpu_count() or 1, batch.length // _FOR_A_THREAD))
+    most = (os.cpu_count() or 1) if threads is None else threads
+    shares = max(1, min(most, batch.length // _FOR_A_THREAD))
     bounds = [batch.length * share // shares for share in range(shares + 1)]
-    with ThreadPoolExecutor(shares) as threads:  # kernels, NumPy and Arrow release the GIL
-        prepared = (*_laid_out(segment, batch, threads), *_elements(segment, batch))
-        parts = threads.map(
+
+    def matched(spread: Any) -> list[tuple[I32, I32]]:
+        prepared = (*_laid_out(segment, batch, spread), *_elements(segment, batch))
+        parts = spread(
             lambda first, last: _match_part(segment, version, prepared, first, last),
             bounds[:-1],
             bounds[1:],
         )
-        found = [pair for part in parts for pair in part]
-    nothing = np.zeros(0, np.int32)
-    events = np.concatenate([nothing, *(e for e, _ in found)])
-    answers = np.concatenate([nothing, *(a for _, a in found)])
+        return [pair for part in parts for pair in part]
+
+    if shares == 1:  # a thread costs as much as hundreds of events
+        found = matched(map)
+    else:
+        with ThreadPoolExecutor(shares) as pool:  # kernels, NumPy and Arrow release the GIL
+            found = matched(pool.map)
+    if len(found) == 1:
+        events, answers = found[0]
+    else:
+        nothing = np.zeros(0, np.int32)
+        events = np.concatenate([nothing, *(e for e, _ in found)])
+        answers = np.concatenate([nothing, *(a for _, a in found)])
     if segment.source.rest and len(answers) and answers.min() < 0:
         return _settled(segment, batch, events, answers)
     return events, answers
@@ -179,7 +192,7 @@ def key_column(keys: npt.NDArray[Any]) -> pa.Array:
 
 
 def _laid_out(
-    segment: Segment, batch: Batch, threads: ThreadPoolExecutor
+    segment: Segment, batch: Batch, spread: Any
 ) -> tuple[I64, I64, npt.NDArray[np.uint8], I32, I64]:
     """The batch as `kernels.match_rows` takes it: table, lines, floats, places, probes."""
     known: list[tuple[Line, str]] = []
@@ -190,9 +203,7 @@ def _laid_out(
             known.append((line, name))
     lines = np.array([line.number for line, _ in known], np.int64)
     table = np.empty((len(known), batch.length), np.int64)
-    columns = threads.map(
-        lambda at: _column(segment, batch, *known[at], table[at]), range(len(known))
-    )
+    columns = spread(lambda at: _column(segment, batch, *known[at], table[at]), range(len(known)))
     floats, found = zip(*columns, strict=True) if known else ((), ())
     places = [p for p in found if p is not None]
     return (
@@ -208,21 +219,30 @@ def _column(
     segment: Segment, batch: Batch, line: Line, name: str, cells: I64
 ) -> tuple[bool, I32 | None]:
     """Write a column's cells; whether they are bits of floats, and the postings of its values."""
-    column = batch.column(name)
     posted = len(segment.posted_keys(line)) > 0
     if line.domain in ("string", "bytes"):
-        encoded = column.dictionary_encode()
+        encoded = _encoded(batch, name)
         keys = segment.text_keys(line, encoded.dictionary.to_pylist())
         distinct = np.array([*keys, ABSENT], np.int64)
         codes = np.asarray(pc.fill_null(encoded.indices, len(keys)))
         np.take(distinct, codes, out=cells)
         return False, segment.posting(line, distinct)[codes] if posted else None
-    cells[:], are_floats = _cells(segment, line, column, name)
+    cells[:], are_floats = _cells(segment, line, batch.column(name), name)
     if not posted:
         return are_floats, None
     if are_floats:  # few lines have postings by number, so only these pay for the keys
         cells[:] = _keys_of_floats(cells)
     return False, segment.posting(line, cells)
+
+
+def _encoded(batch: Batch, name: str) -> Any:
+    """A column of strings as a dictionary: its own, unless that has more than there are rows."""
+    column = batch.columns[name]
+    if pa.types.is_dictionary(column.type):
+        values = column.dictionary
+        if len(values) <= batch.length and not values.null_count:
+            return column
+    return batch.column(name).dictionary_encode()
 
 
 def _python_type(kind: Any, name: str) -> type:

@@ -86,6 +86,15 @@ class Index:
         self._sample: list[Mapping[str, Any]] = []
         self._relearn = _RELEARN
 
+    @classmethod
+    def laid_out(cls, source: Source, lines: Lines) -> Index:
+        """An index of filters that are arrays already, made with these lines."""
+        warm.wait()
+        index = cls()
+        index._lines = lines
+        index._add_segment(source)
+        return index
+
     # -- changing ------------------------------------------------------------------------------
 
     def __len__(self) -> int:
@@ -348,12 +357,13 @@ class Index:
             self._look_after()
         return found
 
-    def match_batch(self, events: Any) -> tuple[pa.Array, pa.Array]:
+    def match_batch(self, events: Any, *, threads: int | None = None) -> tuple[pa.Array, pa.Array]:
         """All matches of many events: the numbers of the events and the keys, as Arrow arrays.
 
         `events` is a `pyarrow.Table` or `RecordBatch` with a column for each attribute (null is
         absent, times without a zone are UTC), or a list of notifications. The pairs come in the
-        order of the events. All keys must fit one Arrow type.
+        order of the events. All keys must fit one Arrow type. A large table is shared out among
+        `threads`, as many as there are cores if it is not said.
         """
         import pyarrow
 
@@ -364,18 +374,18 @@ class Index:
             columns = batch.Batch(events)
             self._note_batch(columns)
             state = self._folded()
-            pairs = [(s, batch.match(s, columns, state.version)) for s in state.segments]
+            pairs = [(s, batch.match(s, columns, state.version, threads)) for s in state.segments]
             numbers = [rows for _, (rows, _) in pairs]
             found = [s.source.keys[a] for s, (_, a) in pairs]
         else:
             numbers, found = self._match_list(self._folded(), events)
         if not found:
             return pyarrow.array([], pyarrow.int32()), pyarrow.array([], pyarrow.null())
+        if len(found) == 1:
+            return pyarrow.array(numbers[0]), batch.key_column(found[0])
         rows, keys = np.concatenate(numbers), np.concatenate(found)
-        if len(found) > 1:
-            order = np.argsort(rows, kind="stable")
-            rows, keys = rows[order], keys[order]
-        return pyarrow.array(rows), batch.key_column(keys)
+        order = np.argsort(rows, kind="stable")
+        return pyarrow.array(rows[order]), batch.key_column(keys[order])
 
     def _folded(self) -> State:
         """A state without fresh filters: worth it for a batch."""

@@ -95,7 +95,8 @@ class Lines:
         self.interned: list[Any] = []
         self._ids: dict[Any, int] = {}
 
-    def _new_line(self, attribute: str, domain: str, *, elements: bool) -> int:
+    def new_line(self, attribute: str, domain: str, *, elements: bool) -> int:
+        """Add a line that is not there yet; its number."""
         line = Line(len(self.lines), attribute, domain, elements)
         self.lines.append(line)
         self._numbers[attribute, domain, elements] = line.number
@@ -149,7 +150,7 @@ class Lines:
             if part.__class__ is Intervals:
                 line = self._numbers.get((name, domain, False))
                 if line is None:
-                    line = self._new_line(name, domain, elements=False)
+                    line = self.new_line(name, domain, elements=False)
                 found.append(self._condition(line, domain, part))
             else:
                 rest.append((name, constraint))
@@ -199,7 +200,7 @@ class Lines:
         groups += [h.listed for h in sets.hits if not h.others and len(h.listed) <= _FEW]
         if groups:
             number = self._numbers.get((name, _ELEMENT, True))
-            line = self._new_line(name, _ELEMENT, elements=True) if number is None else number
+            line = self.new_line(name, _ELEMENT, elements=True) if number is None else number
             codes = sorted(self.intern(e) for e in min(groups, key=len) for _ in (BEFORE, AFTER))
             yield line, False, codes, (), _AROUND * (len(codes) // 2)
 

@@ -39,6 +39,40 @@ def condition(filter: Filter, attributes: Mapping[str, Attribute]) -> Column:
     return _as_column(_either(*[_conjunction(c, attributes) for c in filter.conjunctions]))
 
 
+def condition_of_kinds(
+    filter: Filter,
+    attributes: Mapping[str, list[Attribute]],
+    mentioned: Mapping[str, Column] | None = None,
+) -> Column:
+    """The filter on rows in which an attribute has several columns, of which one is used at most.
+
+    An attribute that is `mentioned` elsewhere may be anything: there, it is true.
+    """
+    return _as_column(
+        _either(
+            *[
+                _both(
+                    *[
+                        _either(
+                            _among_kinds(constraint, attributes.get(name, [])),
+                            mentioned[name] if mentioned is not None else False,
+                        )
+                        for name, constraint in conjunction.constraints.items()
+                    ]
+                )
+                for conjunction in filter.conjunctions
+            ]
+        )
+    )
+
+
+def _among_kinds(constraint: Constraint, kinds: list[Attribute]) -> Truth:
+    found = _either(*[_both(a.is_present, _inside(constraint, a)) for a in kinds])
+    if not constraint.absent:
+        return found
+    return _either(found, _not(_either(*[a.is_present for a in kinds])))
+
+
 def either(conditions: Iterable[Column]) -> Column:
     """Whether one of the conditions holds."""
     return _as_column(_either(*conditions))

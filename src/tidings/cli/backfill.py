@@ -1,0 +1,106 @@
+"""`tidings pipeline match`: who would have heard what, of all that a lake holds."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import AbstractContextManager, nullcontext
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import typer
+
+from tidings.cli.complaints import remark, shortened
+from tidings.cli.match import read_filters
+from tidings.cli.progress import progress
+from tidings.events import Schema
+from tidings.spark.audit import Audit
+from tidings.spark.audit_report import Summary
+from tidings.spark.session import session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+INTERRUPTED: Final = 130
+_BUSIEST: Final = 5
+_LONGEST: Final = 50
+
+
+def match_lake(
+    lake: Path,
+    filters: Path,
+    out: Path,
+    *,
+    schema_file: Path | None,
+    since: str | None,
+    until: str | None,
+    master: str,
+) -> int:
+    """Match all that a lake holds, and write who would have heard it; returns the exit code."""
+    schema = None if schema_file is None else Schema.load(schema_file)
+    with progress() as shown:
+        wanted = {str(key): filter_ for key, filter_ in read_filters(filters, schema, shown)}
+    said = filters.read_bytes() + (b"" if schema_file is None else schema_file.read_bytes())
+    named = blake2b(said, digest_size=16).hexdigest()
+    audit = Audit(lake, wanted, out, since=since, until=until, named=named)
+    if audit.was_complete:
+        remark(f"{out}: this was done before; remove the folder to do it again")
+        _tell(audit.summary())
+        return 0
+    if audit.was_begun:
+        remark(f"going on with what is in {out}.unfinished")
+    began = time.monotonic()
+    try:
+        shown_progress = _Shown(audit.events)
+        with _spark(master) as spark:
+            summary = audit.run(spark, shown_progress)
+        shown_progress.clear()
+    except KeyboardInterrupt:
+        remark(f"\nstopped; the same command goes on where it was, with {out}.unfinished")
+        return INTERRUPTED
+    _tell(summary, time.monotonic() - began)
+    return 0
+
+
+def _spark(master: str) -> AbstractContextManager[SparkSession | None]:
+    if master == "none":
+        return nullcontext()
+    return session("tidings pipeline match", master=master, work_is_in_python=True)
+
+
+class _Shown:
+    """Tells how far it is, on a terminal."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._begin: tuple[float, int] | None = None
+
+    def __call__(self, events: int, matches: int) -> None:
+        if not sys.stderr.isatty():
+            return
+        now = time.monotonic()
+        if self._begin is None:
+            self._begin = now, events
+        since, before = self._begin
+        rate = f", {(events - before) / (now - since):,.0f}/s" if now - since > 1 else ""
+        line = f"{events:,} of {self._total:,} events{rate}, {matches:,} matches"
+        typer.echo(f"\r\033[K{line}", nl=False, err=True)
+
+    def clear(self) -> None:
+        """Leave nothing of it on the terminal."""
+        if sys.stderr.isatty():
+            typer.echo("\r\033[K", nl=False, err=True)
+
+
+def _tell(summary: Summary, seconds: float | None = None) -> None:
+    matched = "" if summary.matched is None else f", {summary.matched:,} of which match"
+    rate = f"; {summary.events / seconds:,.0f} a second" if seconds and seconds > 1 else ""
+    remark(f"{summary.events:,} events{matched}{rate}")
+    remark(
+        f"{summary.matches:,} matches; {summary.silent:,} of {summary.filters:,} filters match "
+        "nothing"
+    )
+    for key, count, first, last in summary.busiest[:_BUSIEST]:
+        remark(f"  {count:>12,}  {shortened(key, _LONGEST)}  {first:%Y-%m-%d} to {last:%Y-%m-%d}")
+    typer.echo(str(summary.out / "report.md"))

@@ -1,0 +1,212 @@
+"""Reading and matching a lake on Spark finds what the filters say, whatever events hold."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.matching.strategies import NAMES, SCHEMA
+from tests.spark.lakes import ODD, START, fill
+from tests.spark.test_columns import conditions
+from tidings.events import Filter, TidingsError
+from tidings.events.phrases import name_text
+from tidings.spark import column, install, match, maybe
+from tidings.spark.lake import Lake
+from tidings.spark.layout import Archived, to_events
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark")]
+
+
+def random_filters(count: int, seed: int) -> dict[str, Filter]:
+    """Of all classes of constraints, over the attributes of the odd events."""
+    chance = Random(seed)
+    texts = conditions()
+    names = [*map(name_text, [*NAMES, "symbol", "quantity", "Ärger", "_hidden", "time", "id"])]
+    shapes = ["{}", "{} AND {}", "{} OR {}", "NOT ({} AND {})", "({} OR {}) AND {}"]
+    found = {}
+    for number in range(count):
+        parts = [next(texts).format(chance.choice(names)) for _ in range(3)]
+        text = chance.choice(shapes).format(*parts)
+        found[f"ключ {number}"] = Filter.parse(text, schema=SCHEMA)
+    return found
+
+
+FILTERS = random_filters(150, 3)
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Archived]]:
+    path = tmp_path_factory.mktemp("lakes") / "lake"
+    return path, fill(path, ODD)
+
+
+def expected(events: list[Archived], filters: dict[str, Filter]) -> dict[str, list[str]]:
+    keys = {
+        event.id: sorted(k for k, f in filters.items() if f.matches(event.notification))
+        for event in events
+    }
+    return {id_: found for id_, found in keys.items() if found}
+
+
+def found(matched: Any) -> dict[str, list[str]]:
+    table = matched.select("id", "matches").toArrow()
+    lists = {r["id"]: sorted(r["matches"]) for r in table.to_pylist()}
+    assert len(lists) == table.num_rows, "each event once"
+    return lists
+
+
+def test_a_lake_is_matched_as_the_filters_say(
+    spark: Any, lake: tuple[Path, list[Archived]], tmp_path: Path
+) -> None:
+    path, events = lake
+    wanted = expected(events, FILTERS)
+    parts = match(Lake(path), FILTERS, memory=15_000, columns=["tick", "x"], folder=tmp_path)
+    assert len(list(tmp_path.iterdir())) > 2, "the filters are in parts"
+    assert parts.columns == ["tick", "x", "matches"]
+    several = match(str(path), FILTERS, memory=15_000, combine=False)
+    rows = several.select("id", "matches").toArrow().to_pylist()
+    assert len({r["id"] for r in rows}) < len(rows), "one for each part that it matches in"
+    together: dict[str, list[str]] = {}
+    for row in rows:
+        together.setdefault(row["id"], []).extend(row["matches"])
+    assert {id_: sorted(keys) for id_, keys in together.items()} == wanted
+    assert found(match(path, FILTERS, memory=15_000)) == wanted
+    assert found(match(path, FILTERS)) == wanted
+
+
+def test_what_comes_along_is_chosen(spark: Any, lake: tuple[Path, list[Archived]]) -> None:
+    path, events = lake
+    numbered = dict(enumerate(FILTERS.values()))
+    since, only = START.replace(minute=55), Filter.parse("NOT quantity = 3")
+    matched = match(
+        path, numbered, keep=True, column="who", columns=["id", "day", "symbol"], since=since,
+        filter=only,
+    )  # fmt: skip
+    assert (
+        matched.schema.simpleString() == "struct<id:string,day:date,symbol:string,who:array<int>>"
+    )
+    inside = [e for e in events if e.time >= since and only.matches(e.notification)]
+    rows = {row["id"]: row for row in matched.toArrow().to_pylist()}
+    assert rows.keys() == {event.id for event in inside}
+    for event in inside:
+        row, said = rows[event.id], event.notification
+        assert sorted(row["who"]) == [n for n, f in numbered.items() if f.matches(said)]
+        assert (row["day"], row["symbol"]) == (event.time.date(), said.get("symbol"))
+    typed = Filter.parse("x IS A 'stock'", schema=SCHEMA)
+    stocks = match(path, {"all": Filter.all()}, filter=typed)
+    assert sorted(found(stocks)) == sorted(e.id for e in events if typed.matches(e.notification))
+    parts = match(path, numbered, keep=True, memory=15_000, since=since)
+    kept = parts.select("id", "matches").toArrow().to_pylist()
+    assert sorted(r["id"] for r in kept) == sorted(e.id for e in events if e.time >= since)
+    assert match(path, numbered, since="2030-01-01").where("matches IS NOT NULL").count() == 0
+    last = match(path, numbered, keep=True).where("stream = 'rome' AND tick > 200")
+    assert last.count() == sum(e.stream == "rome" and e.tick > 200 for e in events) > 0
+    with pytest.raises(TidingsError, match="no column 'price'; there are id, stream"):
+        match(path, numbered, columns=["price"])
+    with pytest.raises(TidingsError, match="there is no lake here"):
+        match(path / "missing", numbered)
+    with pytest.raises(TidingsError, match="all whole numbers"):
+        match(path, {"a": Filter.all(), 1: Filter.all()})
+    with pytest.raises(TidingsError, match="are for lakes"):
+        match(spark.range(1), numbered, since="begin")
+
+
+def test_a_lake_is_a_table(spark: Any, lake: tuple[Path, list[Archived]]) -> None:
+    path, events = lake
+    install(spark)
+    rows = spark.read.format("tidings").option("lake", str(path)).load()
+    back = sorted(to_events(rows.toArrow()), key=lambda e: (e.time, e.stream))
+    assert [(e.id, e.time, e.notification) for e in back] == [
+        (e.id, e.time, e.notification) for e in events
+    ]
+    chosen = rows.where(
+        "quantity > 1 AND symbol = 'S2' AND day = DATE '2026-11-15' AND tick < 1000"
+    )
+    wanted = [
+        e.id
+        for e in events
+        if e.notification.get("quantity", 0) > 1
+        and e.notification.get("symbol") == "S2"
+        and e.time.date() == date(2026, 11, 15)
+    ]
+    assert sorted(chosen.select("id").toArrow()["id"].to_pylist()) == sorted(wanted) != []
+    some = (
+        spark.read.format("tidings").option("lake", str(path)).option("filter", "symbol = 'S2'")
+        .option("until", "paris:150").schema("tick BIGINT, attributes STRING, symbol STRING").load()
+    )  # fmt: skip
+    said = {row["tick"]: row for row in some.toArrow().to_pylist()}
+    mine = [
+        e for e in events
+        if e.stream == "paris" and e.tick <= 150 and e.notification.get("symbol") == "S2"
+    ]  # fmt: skip
+    assert {t: r["attributes"] for t, r in said.items()} == {
+        e.tick: e.notification.to_json() for e in mine
+    }
+    with pytest.raises(Exception, match="there is no option 'filtre' where a lake is read"):
+        spark.read.format("tidings").options(lake=str(path), filtre="TRUE").load()
+
+
+def test_what_spark_asks_for_leaves_out_files(
+    spark: Any, lake: tuple[Path, list[Archived]]
+) -> None:
+    from pyspark.sql import datasource as sparks
+
+    from tidings.spark.lake_reader import LakeReader, spark_schema
+    from tidings.spark.search import Question
+
+    question = Question.of(lake[0])
+    schema = spark_schema(question)
+
+    def files(*filters: sparks.Filter) -> int:
+        reader = LakeReader(question, schema)
+        assert list(reader.pushFilters(list(filters))) == list(filters), "Spark checks again"
+        return sum(len(share.portion) for share in reader.partitions())  # type: ignore[attr-defined]
+
+    all_ = files()
+    assert all_ >= 3
+    assert 0 < files(sparks.EqualTo(("day",), date(2026, 11, 14))) < all_
+    assert files(sparks.GreaterThan(("tick",), 10**6)) == 0
+    assert 0 < files(sparks.LessThan(("tick",), 3)) < all_
+    assert files(sparks.EqualTo(("stream",), "oslo")) == 0
+    assert files(sparks.Not(sparks.IsNull(("x",)))) == all_
+
+
+def test_all_ways_to_ask_a_lake_agree(spark: Any, lake: tuple[Path, list[Archived]]) -> None:
+    path, events = lake
+    install(spark)
+    rows = spark.read.format("tidings").option("lake", str(path)).load().cache()
+    some = dict(list(FILTERS.items())[:40])
+    truths = rows.select(
+        "id",
+        *[column(f, rows.schema).alias(f"{n}") for n, f in enumerate(some.values())],
+        *[maybe(f, rows.schema).alias(f"maybe {n}") for n, f in enumerate(some.values())],
+    ).toArrow()
+    said = {event.id: event.notification for event in events}
+    surplus = 0
+    for row in truths.to_pylist():
+        for n, wanted in enumerate(some.values()):
+            assert row[f"{n}"] is wanted.matches(said[row["id"]]), f"{wanted} on {said[row['id']]}"
+            assert row[f"maybe {n}"] or not row[f"{n}"]
+            surplus += row[f"maybe {n}"] and not row[f"{n}"]
+    assert 0 < surplus < len(some) * len(events) / 4
+    assert found(match(rows, FILTERS)) == expected(events, FILTERS)
+    few = {n: f for n, f in enumerate(some.values()) if n < 3}
+    kept = match(rows, few, keep=True).select("id", "matches").toArrow()
+    assert {r["id"]: sorted(r["matches"]) for r in kept.to_pylist()} == {
+        event.id: [n for n, f in few.items() if f.matches(event.notification)] for event in events
+    }
+    for text in (
+        "symbol = 'S2' AND quantity BETWEEN 2 AND 5",
+        "symbol IN ('S1', 'S3') OR quantity > 5",
+        "symbol LIKE 'S%' AND NOT quantity = 3",
+    ):
+        ours = rows.where(maybe(text, rows.schema)).where(column(text, rows.schema))
+        ids = sorted(ours.select("id").toArrow()["id"].to_pylist())
+        assert ids == sorted(rows.where(text).select("id").toArrow()["id"].to_pylist())
+        wanted = Filter.parse(text)
+        assert ids == sorted(e.id for e in events if wanted.matches(e.notification)) != []
+    rows.unpersist()
