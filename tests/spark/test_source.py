@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -20,10 +22,14 @@ from tidings.client import connect, connect_sync
 from tidings.events import Filter, Notification
 from tidings.node import Event
 from tidings.spark import install
+from tidings.spark.lake import Lake
+from tidings.spark.layout import Archived
+from tidings.spark.registrations import ALL, cancellation, registration
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark")]
 
 COUNT = 3_000
+NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 SYMBOLS = ("DIS", "KO", "it's", "D_S")
 
 
@@ -175,6 +181,9 @@ def test_a_batch_lies_between_two_places(
         ({"timeout": "soon"}, "option timeout: 'soon' is no number of seconds"),
         ({"partitionTicks": "0"}, "option partitionTicks: '0' is no whole number"),
         ({"maxEventsPerTrigger": "5"}, "maxEventsPerTrigger: a batch is read as a whole"),
+        ({"subscriptions": "/x"}, "option subscriptions: of a stream only"),
+        ({"deliver": "true"}, "option deliver: it needs the option subscriptions"),
+        ({"deliver": "perhaps"}, "option deliver: 'perhaps' is none of false, true"),
         ({"url": "http://here"}, "no broker's address"),
         ({"url": "tidings://127.0.0.1:1", "timeout": "0.1"}, "no broker can be reached"),
     ],
@@ -246,6 +255,88 @@ def test_another_filter_cannot_go_on_from_a_checkpoint(
     other = Stream(installed, broker.url, tmp_path, filter="number < 20", since="begin")
     with pytest.raises(Exception, match="the checkpoint belongs to another filter than"):
         other.catch_up()
+
+
+def test_a_stream_is_judged_by_the_subscriptions_that_its_offset_names(
+    installed: Any, broker: BrokerProcess, log: list[Event], tmp_path: Path
+) -> None:
+    def register(version: int, *said: Notification) -> None:
+        events = [Archived("rome", 10 * version + n, NOON, s) for n, s in enumerate(said)]
+        table.append(events, writer="test", version=version)
+
+    def judged(**options: Any) -> dict[int, set[str]]:
+        stream = Stream(installed, broker.url, tmp_path, since="begin", **options)
+        stream.catch_up()
+        rows = installed.read.parquet(str(tmp_path / "rows")).collect()
+        return {row.tick: set(row.matches) for row in rows}
+
+    table = Lake(tmp_path / "table", filter=ALL)
+    options = {"subscriptions": str(tmp_path / "table"), "maxEventsPerTrigger": 2_000}
+    register(1, registration("low", "price < 5"), registration("d", "symbol = 'DIS'"))
+    filters = {"low": Filter.parse("price < 5"), "d": Filter.parse("symbol = 'DIS'")}
+    expected = {
+        e.tick: found
+        for e in log
+        if (found := {name for name, f in filters.items() if f.matches(e.notification)})
+    }
+    assert judged(**options) == expected
+    # The last batch comes again; meanwhile the table has changed, and it is still the old one.
+    for folder in ("checkpoint/commits", "rows/_spark_metadata"):
+        for name in ("1", ".1.crc"):
+            (tmp_path / folder / name).unlink()
+    register(2, cancellation("d"), registration("all", "TRUE"))
+    assert judged(**options) == expected
+    Lake(tmp_path / "other", filter=ALL)
+    with pytest.raises(Exception, match="belongs to other subscriptions"):
+        judged(**{**options, "subscriptions": str(tmp_path / "other")})
+
+
+def test_columns_can_be_those_of_a_lake(
+    installed: Any, broker: BrokerProcess, log: list[Event], tmp_path: Path
+) -> None:
+    lake = Lake(tmp_path / "lake")
+    lake.append(log[:50], writer="test", version=1)
+    frame = past(installed, broker, schemaOf=str(lake.path)).load()
+    assert set(frame.columns) == {"id", "stream", "tick", "time", *log[0].notification, "price"}
+    found = frame.select("tick", "symbol", "tags", "at").orderBy("tick").toArrow()
+    assert found.to_pylist() == [
+        {key: expected(event)[key] for key in ("tick", "symbol", "tags", "at")} for event in log
+    ]
+
+
+MEMORY = """
+import resource, sys
+from tidings.spark.options import reading
+from tidings.spark.reader import BatchReader
+from pyspark.sql.types import StructType
+schema = StructType().add("tick", "long").add("text", "string")
+reader = BatchReader(reading({"url": sys.argv[1]}, is_stream=False), schema)
+(whole,) = reader.partitions()
+rows = size = 0
+for batch in reader.read(whole):
+    rows, size = rows + batch.num_rows, size + batch.nbytes
+    if rows == batch.num_rows:
+        first = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(rows, size, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - first) * 1024)
+"""
+
+
+def test_a_task_holds_no_more_of_a_long_stretch_than_some_batches(tmp_path: Path) -> None:
+    """However far a producer is ahead, what waits waits on the broker's disk."""
+    with running(tmp_path / "broker") as broker:
+        with connect_sync(broker.url) as client:
+            client.publish_many({"n": n, "text": "x" * 2_000} for n in range(60_000))
+        done = subprocess.run(
+            [sys.executable, "-c", MEMORY, broker.url],
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+    assert done.returncode == 0, done.stderr
+    rows, size, growth = map(int, done.stdout.split())
+    assert rows == 60_000
+    assert size > 120e6
+    assert growth < 60e6
 
 
 def test_every_event_comes_once_though_broker_and_query_are_stopped(

@@ -2,11 +2,15 @@
 
 An offset is a cursor, fixed by the driver before anybody reads: each task then reads its ticks
 straight from the broker, and reads the same if it has to do so again.
+
+Where events are judged by subscriptions, the offset also names how far their table was when it was
+made. Tasks judge by the table as of then, so that who wants an event is also the same again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from secrets import token_hex
 from time import time
 from typing import Any, Final
 
@@ -18,7 +22,6 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.datasource import Filter as SparkFilter
 from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
     ReadLimit,
     ReadMaxRows,
     SupportsTriggerAvailableNow,
@@ -28,8 +31,10 @@ from pyspark.sql.types import StructType
 from tidings.events import Filter, TidingsError
 from tidings.events.values import parse_time
 from tidings.node.requests import Cursor
+from tidings.spark.judging import Judged, Table, subscriptions, wanted
 from tidings.spark.options import Reading, time_text
 from tidings.spark.places import ends, merged, ticks_before
+from tidings.spark.publishing import TICKS, Delivering, delivered, lanes
 from tidings.spark.pushed import pushed
 from tidings.spark.rows import Rows
 from tidings.spark.stretch import Stretch, gap, read, split
@@ -82,8 +87,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads the streams as they grow."""
 
     def __init__(self, options: Reading, schema: StructType) -> None:
-        Rows(schema)
+        if not options.deliver:
+            Rows(schema, judged=options.subscriptions is not None)
         self._options, self._schema = options, schema
+        self._table = None if options.subscriptions is None else Table(options.subscriptions)
         self._last: Cursor | None = None
         """Where the streams are, as far as is known."""
         self._target: Cursor | None = None
@@ -104,8 +111,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 return self._offset(time_text(moment), {})
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        most = self._options.most
-        return ReadAllAvailable() if most is None else ReadMaxRows(most)
+        return ReadMaxRows(self._options.most)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         self._target = ends(self._options.broker)
@@ -125,7 +131,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if isinstance(limit, ReadMaxRows):
             begin = begin | self._begun(start, end)
             end = {s: begin[s] + n for s, n in _shares(begin, end, limit.max_rows).items()}
-        return self._offset(start["since"], end)
+        if end == self._cursor(start):  # what was registered meanwhile has nothing to judge yet
+            return start
+        return self._offset(start["since"], end, start.get("session", ""))
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         return None if self._last is None else self._offset(_BEGIN, self._last)
@@ -135,20 +143,32 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._last is None:
             self._last = ends(self._options.broker)
         begin = begin | self._begun(start, upto)
-        return split(begin, upto, merged(upto, self._last), most=self._options.partition)
+        most = TICKS if self._options.deliver else self._options.partition
+        found = split(begin, upto, merged(upto, self._last), most=most)
+        if self._table is None:
+            return found
+        cursor = self._table.cursor_of(end)
+        judged = [Judged(stretch, cursor) for stretch in found]
+        return lanes(judged, end["session"]) if self._options.deliver else judged
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return _batches(partition, self._options, self._options.filter, self._schema)
 
     # -- offsets -------------------------------------------------------------------------------
 
-    def _offset(self, since: str, cursor: Cursor) -> dict[str, Any]:
+    def _offset(self, since: str, cursor: Cursor, session: str = "") -> dict[str, Any]:
         """Equal offsets are equal JSON: that is how Spark sees that there is nothing new."""
+        more: dict[str, Any] = {}
+        if self._table is not None:
+            more["subscriptions"] = self._table.now()
+        if self._options.deliver:
+            more["session"] = session or token_hex(8)
         return {
             "version": _VERSION,
             "filter": self._options.filter.key,
             "since": since,
             "cursor": {stream: cursor[stream] for stream in sorted(cursor)},
+            **more,
         }
 
     def _cursor(self, offset: dict[str, Any]) -> Cursor:
@@ -164,6 +184,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 f"{str(self._options.filter)!r}: what it has passed over would be missing. Use "
                 "the filter it was begun with, or another checkpointLocation"
             )
+        if self._table is not None:
+            self._table.cursor_of(offset)  # is it of these subscriptions?
         return {str(s): int(t) for s, t in offset["cursor"].items()}
 
     def _begun(self, start: dict[str, Any], end: Cursor) -> Cursor:
@@ -199,7 +221,19 @@ def _shares(start: Cursor, end: Cursor, most: int) -> Cursor:
 def _batches(
     partition: InputPartition, options: Reading, filter: Filter, schema: StructType
 ) -> Iterator[pa.RecordBatch]:
-    if isinstance(partition, Stretch):  # else there is nothing to read
-        rows = Rows(schema, fail=options.on_mismatch == "fail")
-        for events in read(partition, options, filter):
-            yield rows.batch(events)
+    fail, is_judged = options.on_mismatch == "fail", options.subscriptions is not None
+    match partition:
+        case Delivering():
+            yield from delivered(partition, options)
+        case Judged(stretch, cursor):
+            assert options.subscriptions is not None
+            index = subscriptions(options.subscriptions, cursor)
+            rows = Rows(schema, fail=fail, judged=is_judged)
+            for events in read(stretch, options, filter):
+                found = dict(wanted([event.notification for event in events], index))
+                if found:
+                    yield rows.batch([events[place] for place in found], list(found.values()))
+        case Stretch():  # else there is nothing to read
+            rows = Rows(schema, fail=fail)
+            for events in read(partition, options, filter):
+                yield rows.batch(events)

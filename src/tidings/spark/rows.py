@@ -5,6 +5,9 @@ Five names are of the event itself: `id`, `stream`, `tick`, `time` (when it was 
 the attribute of its name, and null where that is absent or does not fit the column's type. No
 value is bent to fit: a number is never read from a string, nor rounded to a BIGINT. Only FLOAT
 and DECIMAL take the nearest number that they have.
+
+Where events are judged by subscriptions, there is a sixth: `matches`, the names of those that want
+the event. A lake's columns that are named for its attributes are columns here, too.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -39,6 +42,9 @@ from tidings.events import TidingsError
 
 GENERIC: Final = "id STRING, stream STRING, tick BIGINT, time TIMESTAMP, attributes STRING"
 """The columns where nobody asks for others."""
+MATCHES: Final = "matches"
+JUDGED: Final = f"{GENERIC}, {MATCHES} ARRAY<STRING>"
+"""The same where events are judged by subscriptions."""
 
 _MISFIT: Final = object()
 _BITS: Final[dict[type[DataType], int]] = {
@@ -60,16 +66,30 @@ _OWN: Final[dict[str, tuple[type[DataType], Callable[[Event], Any]]]] = {
 class Rows:
     """Makes Arrow batches of events, for one schema; `TidingsError` if none can be made for it."""
 
-    def __init__(self, schema: StructType, *, fail: bool = False) -> None:
-        """With `fail`, a value that does not fit is a `TidingsError` instead of null."""
-        self._fail = fail
-        self._schema = to_arrow_schema(schema, timezone="UTC")
-        self._columns = [(f.name, f.dataType, _fitting(f.name, f.dataType)) for f in schema]
+    def __init__(self, schema: StructType, *, fail: bool = False, judged: bool = False) -> None:
+        """With `fail`, a value that does not fit is a `TidingsError` instead of null.
 
-    def batch(self, events: Sequence[Event]) -> pa.RecordBatch:
+        If events are `judged`, the column `matches` is who wants them.
+        """
+        self._fail, self._is_judged = fail, judged
+        self._schema = to_arrow_schema(schema, timezone="UTC")
+        if judged and MATCHES in schema.fieldNames():
+            _check_matches(schema[MATCHES].dataType)
+        self._columns = [
+            (f.name, f.dataType, _as_it_is)
+            if judged and f.name == MATCHES
+            else (f.name, f.dataType, _fitting(f.name, f.dataType))
+            for f in schema
+        ]
+
+    def batch(
+        self, events: Sequence[Event], matches: Sequence[list[str]] | None = None
+    ) -> pa.RecordBatch:
         """The events, one row each."""
         arrays = [
-            pa.array(self._values(*column, events), field.type)
+            pa.array(matches, field.type)
+            if self._is_judged and field.name == MATCHES
+            else pa.array(self._values(*column, events), field.type)
             for column, field in zip(self._columns, self._schema, strict=True)
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
@@ -95,6 +115,29 @@ class Rows:
         return values
 
 
+def columns_of_lake(path: str) -> StructType:
+    """The columns of a lake that are named for what is in them: of the event, and attributes.
+
+    An attribute that has columns for several kinds of values is read as the first of them.
+    """
+    from tidings.spark.lake import Lake
+
+    fields = [f for f in Lake(path).schema() if f.name not in ("day", "rest") and "$" not in f.name]
+    return from_arrow_schema(pa.schema(fields))
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _check_matches(kind: DataType) -> None:
+    if kind != ArrayType(StringType()):
+        raise TidingsError(
+            f"column {MATCHES} is who wants the event, and is ARRAY<STRING>, not "
+            f"{kind.simpleString().upper()}"
+        )
+
+
 def _fitting(name: str, kind: DataType) -> Callable[[Any], Any]:
     """How a value is put into a column: as itself, or `_MISFIT`."""
     own = _OWN.get(name)
@@ -105,7 +148,7 @@ def _fitting(name: str, kind: DataType) -> Callable[[Any], Any]:
                 f"not {kind.simpleString().upper()}; an attribute {name!r} is in the JSON of "
                 "column attributes"
             )
-        return lambda value: value
+        return _as_it_is
     found = _for_type(kind)
     if found is None:
         raise TidingsError(

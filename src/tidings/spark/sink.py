@@ -13,14 +13,13 @@ import asyncio
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
-from typing import IO, Any, Final
+from typing import Any, Final
 from uuid import uuid4
 
-import msgspec
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import (
@@ -46,6 +45,7 @@ from pyspark.sql.types import (
 from tidings.client import Client, connect
 from tidings.events import Notification, TidingsError
 from tidings.node.records import WireLimits
+from tidings.spark.letters import DeadLetters
 from tidings.spark.options import Writing
 from tidings.spark.staging import Manifest, Staging, size_of
 
@@ -99,13 +99,13 @@ class _Writer:
             if self._options.dead_letters is not None:
                 # A task that runs again writes it anew.
                 name = f"{query}-{batch}-{partition}.jsonl"
-                refused = stack.enter_context(_DeadLetters(self._options.dead_letters, name))
+                refused = stack.enter_context(DeadLetters(self._options.dead_letters, name))
             rows = self._notifications(batches, partition, refused)
             file, count, largest = Staging(folder, query).write(rows)
         return Staged(query, partition, file, count, largest)
 
     def _notifications(
-        self, batches: Iterator[pa.RecordBatch], partition: int, refused: _DeadLetters | None
+        self, batches: Iterator[pa.RecordBatch], partition: int, refused: DeadLetters | None
     ) -> Iterator[tuple[int, Notification]]:
         number = 0
         limits = WireLimits()
@@ -152,7 +152,13 @@ class _Writer:
     ) -> None:
         broker = self._options.broker
         session = f"spark-{staging.folder.name}"
-        client = await connect(broker.url, token=broker.token, name=session, wait=broker.timeout)
+        client = await connect(
+            broker.url,
+            token=broker.token,
+            name=session,
+            tls=broker.authority,
+            wait=broker.timeout,
+        )
         try:
             if manifest is None:
                 _check_size(client, messages)  # while other rows can still be staged instead
@@ -176,7 +182,7 @@ class _Writer:
         timeout = self._options.broker.timeout
         folder = self._options.dead_letters or str(staging.folder / "refused")
         name = f"{staging.folder.name}-{manifest.batch}-broker-{done}.jsonl"
-        with _DeadLetters(folder, name) as refused:
+        with DeadLetters(folder, name) as refused:
 
             def refuse(index: int, problem: TidingsError) -> None:
                 event = next(staging.events(manifest.files, skip=done + index))
@@ -256,39 +262,13 @@ class BatchWriter(_Writer, DataSourceArrowWriter):
         shutil.rmtree(Staging(self._folder, self._job).folder, ignore_errors=True)
 
 
-class _DeadLetters:
-    """A file of rows that are not published, one line of JSON each; there is none without rows."""
-
-    def __init__(self, folder: str, name: str) -> None:
-        self.path: Final = Path(folder) / name
-        self.count = 0
-        self._file: IO[bytes] | None = None
-
-    def add(self, where: dict[str, int], reason: str, row: object) -> None:
-        if self._file is None:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = open(self.path, "wb")  # noqa: SIM115
-        self.count += 1
-        line = {**where, "reason": reason, "content": row}
-        self._file.write(msgspec.json.encode(line, enc_hook=repr) + b"\n")
-        self._file.flush()
-
-    def __enter__(self) -> _DeadLetters:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._file is not None:
-            with suppress(OSError):
-                self._file.close()
-
-
 def _of(messages: Sequence[WriterCommitMessage | None]) -> list[Staged]:
     """What was staged, by partition."""
     return sorted((m for m in messages if isinstance(m, Staged)), key=lambda m: m.partition)
 
 
 def _check_size(client: Client, messages: Sequence[Staged]) -> None:
-    size, limit = max(m.largest for m in messages), client._session.outbox.largest
+    size, limit = max(m.largest for m in messages), client.largest
     if size > limit:
         raise TidingsError(
             f"a row has {size:,} bytes, and broker {client.broker} takes {limit:,} at most. With "

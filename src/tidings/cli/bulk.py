@@ -1,0 +1,119 @@
+"""`tidings subscribe --bulk`: subscriptions that `tidings pipeline deliver` serves."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from tidings.cli.complaints import remark
+from tidings.cli.progress import progress
+from tidings.cli.subscribe import Printer, interrupt, line, lost
+from tidings.client import Event, connect_sync
+from tidings.events import Filter, Notification, TidingsError
+from tidings.events.values import time_text
+from tidings.spark.registrations import (
+    ID,
+    TIME,
+    cancellation,
+    check_name,
+    deliveries_to,
+    original,
+    registration,
+)
+
+
+def subscribe_in_bulk(
+    text: str | None,
+    name: str,
+    *,
+    url: str,
+    token: str | None,
+    authority: str | None,
+    until: str | None,
+    count: int | None,
+    with_meta: bool,
+) -> int:
+    """Register a filter, if there is one, and print what is delivered; returns the exit code."""
+    said = None if text is None else registration(name, text)
+    wanted = deliveries_to(name)
+    if until not in (None, "now"):
+        raise TidingsError("deliveries come later than events: with --bulk, there is --until now")
+    if text is not None and Filter.parse(text) == Filter.none():
+        remark("this filter can never match")
+    signal.signal(signal.SIGTERM, interrupt)
+    printer = _BulkPrinter(sys.stdout.buffer, with_meta=with_meta)
+    try:
+        with (
+            connect_sync(url, token=token, tls=authority, on_status=lost) as client,
+            # First, so that nothing is delivered before somebody listens.
+            client.subscribe(wanted, durable=_durable(name)) as events,
+        ):
+            if said is not None:
+                client.publish(said)
+            if sys.stderr.isatty():
+                remark(f"listening at {client.broker} to what is delivered; Ctrl-C ends")
+            try:
+                chosen = iter(events) if until is None else events.until_live()
+                printer.print_all(chosen, events, count)
+            except KeyboardInterrupt:
+                printer.let_go()
+    except KeyboardInterrupt:
+        pass
+    remark(f"{printer.count:,} {'event' if printer.count == 1 else 'events'}")
+    return 0
+
+
+def cancel(name: str, *, url: str, token: str | None, authority: str | None) -> int:
+    """End a bulk subscription, and forget how far its deliveries were read."""
+    said = cancellation(name)
+    with connect_sync(url, token=token, tls=authority, on_status=lost) as client:
+        client.publish(said)
+        client.subscribe(deliveries_to(name), durable=_durable(name)).forget()
+    remark(f"{name} is cancelled")
+    return 0
+
+
+def register_many(
+    filters: Path, *, url: str, token: str | None, authority: str | None, is_cancelled: bool
+) -> int:
+    """Register all filters of a file, or cancel them; returns the exit code."""
+    from tidings.cli.match import read_filters
+
+    with progress() as shown:
+        found = read_filters(filters, None, shown)
+        for key, _ in found:
+            check_name(str(key))
+        count = shown.counter("registered", len(found))
+        with connect_sync(url, token=token, tls=authority, on_status=lost) as client:
+            kept = client.publish_many(_registrations(found, count, is_cancelled=is_cancelled))
+    remark(f"{kept:,} subscriptions {'cancelled' if is_cancelled else 'registered'}")
+    return 0
+
+
+def _registrations(
+    found: list[tuple[str | int, Filter]], count: Callable[[int], None], *, is_cancelled: bool
+) -> Iterator[Notification]:
+    for key, filter_ in found:
+        yield cancellation(str(key)) if is_cancelled else registration(str(key), filter_)
+        count(1)
+
+
+def _durable(name: str) -> str:
+    return f"bulk-{name}"
+
+
+class _BulkPrinter(Printer):
+    """Prints the events that were delivered, as they were published."""
+
+    def text(self, event: Event) -> str:
+        said = original(event.notification)
+        if not self.with_meta:
+            return said.to_json()
+        meta = {
+            "id": event[ID],
+            "time": time_text(event[TIME]),
+            "cursor": event.cursor,
+        }
+        return line(meta, said)

@@ -1,0 +1,231 @@
+"""Deliveries published by tasks: each once, also if a task is run again. Without Spark."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import pytest
+
+from tests.client.brokers import BrokerProcess
+from tests.spark.brokers import log_of, running
+from tests.spark.delivered import published
+from tidings.client import connect_sync
+from tidings.events import TidingsError
+from tidings.spark.archive import archive
+from tidings.spark.judging import Judged, Table
+from tidings.spark.lake import Lake
+from tidings.spark.options import reading
+from tidings.spark.publishing import ROOM, Delivering, delivered, lanes
+from tidings.spark.registrations import ALL, registration
+from tidings.spark.stretch import Stretch
+
+pytestmark = pytest.mark.slow
+
+
+class Served:
+    """A broker with events that are wanted, and the table of who wants them."""
+
+    def __init__(self, broker: BrokerProcess, folder: Path, events: int, names: int) -> None:
+        with connect_sync(broker.url) as client:
+            client.publish_many(registration(f"desk-{n:05}", f"n >= {n}") for n in range(names))
+            client.publish_many({"n": n % (2 * names), "text": "x" * 20} for n in range(events))
+        lake = Lake(folder / "table", filter=ALL)
+        archive(broker.url, lake, until="live")
+        self.start, self.end = names, names + events
+        self.cursor = lake.held()
+        self.letters = folder / "letters"
+        self.options = {
+            "url": broker.url,
+            "subscriptions": str(lake.path),
+            "deliver": "true",
+            "deadLetters": str(self.letters),
+            "timeout": "10",
+        }
+        self.wanted = Counter(
+            (f"paris:{e.tick}", f"desk-{n:05}")
+            for e in log_of(broker)
+            for n in range(min(e.notification.get("n", -1) + 1, names))
+        )
+
+    def task(self, start: int | None = None, end: int | None = None) -> Delivering:
+        stretch = Stretch("paris", start or self.start, end or self.end, {})
+        return lanes([Judged(stretch, self.cursor)], "test")[0]
+
+    def run(self, task: Delivering, **more: str) -> dict[str, Any]:
+        (batch,) = delivered(task, reading({**self.options, **more}, is_stream=True))
+        return dict(batch.to_pylist()[0])
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
+    with running(tmp_path / "broker") as found:
+        yield found
+
+
+def test_a_task_delivers_what_is_wanted_and_again_nothing(
+    broker: BrokerProcess, tmp_path: Path
+) -> None:
+    served = Served(broker, tmp_path, events=300, names=20)
+    middle = served.start + 200
+    counts = [served.run(served.task(end=middle)), served.run(served.task(start=middle))]
+    assert published(broker) == served.wanted
+    assert [c["events"] for c in counts] == [200, 100]
+    assert sum(c["delivered"] for c in counts) == len(served.wanted)
+    assert sum(c["matched"] for c in counts) == len({id for id, _ in served.wanted}) == 300
+    mean = sum(c["times"] for c in counts) / 300
+    assert abs(mean - log_of(broker)[middle].time) < 60
+    for task in (served.task(end=middle), served.task(start=middle)):
+        served.run(task)  # Spark may not have heard that it was done
+    assert published(broker) == served.wanted
+    assert not served.letters.exists()
+
+
+def test_stretches_of_a_batch_have_lanes_whose_numbers_rise() -> None:
+    def batch(*ticks: int, stream: str = "paris") -> list[Judged]:
+        pairs = pairwise(ticks)
+        return [Judged(Stretch(stream, a, b, {}), {}) for a, b in pairs]
+
+    last: dict[str, int] = {}
+    for stretches in (
+        batch(0, 20, 40, 45) + batch(0, 7, stream="rome"),
+        batch(45, 50) + batch(7, 27, 29, stream="rome"),
+        batch(50, 70, 71),
+    ):
+        found = lanes(stretches, "x")
+        assert len({task.session for task in found}) == len(found)
+        assert found == lanes(stretches, "x")
+        for task in found:
+            stretch = task.judged.stretch
+            first = ROOM * stretch.start + 1
+            assert first > last.get(task.session, 0)
+            last[task.session] = ROOM * stretch.end
+    assert len(last) == 5
+
+
+TASK = """
+import pickle, sys
+from tidings.spark.options import reading
+from tidings.spark.publishing import delivered
+with open(sys.argv[1], "rb") as file:
+    task, options = pickle.load(file)
+list(delivered(task, reading(options, is_stream=True)))
+"""
+
+
+def test_a_task_killed_at_any_moment_is_finished_by_the_next(
+    broker: BrokerProcess, tmp_path: Path
+) -> None:
+    import pickle
+
+    served, draw, kills = Served(broker, tmp_path, events=30_000, names=3), random.Random(7), 0
+    (tmp_path / "task").write_bytes(pickle.dumps((served.task(), served.options)))
+    with connect_sync(broker.url) as client, client.subscribe("EXISTS tidings.for") as heard:
+        while True:
+            process = subprocess.Popen([sys.executable, "-c", TASK, str(tmp_path / "task")])
+            skipped, end = draw.randrange(100), monotonic() + 60
+            while process.poll() is None and kills < 3:
+                assert monotonic() < end
+                try:
+                    heard.get(timeout=0.05)
+                except TimeoutError:
+                    continue
+                skipped -= 1
+                if skipped < 0:
+                    break
+            if kills == 3 or process.poll() is not None:
+                break
+            os.kill(process.pid, signal.SIGKILL)
+            process.wait()
+            kills += 1
+            if kills == 2:
+                broker.kill()
+                broker.start()
+            while heard.waiting:
+                heard.get()
+    assert process.wait(60) == 0
+    assert kills >= 2
+    assert published(broker) == served.wanted
+
+
+def test_what_is_too_large_is_a_dead_letter_with_its_id(tmp_path: Path) -> None:
+    with running(tmp_path / "broker", config="[limits]\nframe = 4096\n") as broker:
+        served = Served(broker, tmp_path, events=400, names=400)
+        assert served.run(served.task())["refused"] > 50
+        (file,) = served.letters.iterdir()
+        letters = [json.loads(line) for line in file.read_text().splitlines()]
+        lost = Counter((letter["id"], letter["names"]) for letter in letters)
+        sizes = Counter(id for id, _ in served.wanted)
+        assert all(sizes[id] == names for id, names in lost)
+        gone = {id for id, _ in lost}
+        assert published(broker) == Counter({p: 1 for p in served.wanted if p[0] not in gone})
+        assert "the broker takes" in letters[0]["reason"]
+        served.run(served.task())
+        assert len(file.read_text().splitlines()) == len(letters)
+        assert sum(published(broker).values()) + sum(n for _, n in lost) == len(served.wanted)
+
+
+def test_what_is_no_longer_kept_fails_the_task_or_is_passed_over(tmp_path: Path) -> None:
+    from tidings.broker.store import SQLiteStore
+
+    with running(tmp_path / "broker") as broker:
+        served = Served(broker, tmp_path, events=50, names=2)
+        with connect_sync(broker.url) as client:
+            for _ in range(3):
+                client.publish_many({"n": 1} for _ in range(50))
+        end = served.end + 150
+        broker.stop()
+        store = SQLiteStore(broker.folder / "store", broker.name)
+        first = store.trim(before=log_of(broker)[120].time)
+        store.close()
+        broker.start()
+        with pytest.raises(TidingsError, match="no longer kept"):
+            served.run(served.task(end=end))
+        counts = served.run(served.task(end=end), onGap="continue")
+        assert counts["delivered"] == 2 * (end - first + 1) == len(published(broker))
+
+
+def test_a_broker_that_stays_away_is_told(broker: BrokerProcess, tmp_path: Path) -> None:
+    served = Served(broker, tmp_path, events=10, names=2)
+    broker.kill()
+    with pytest.raises(TidingsError, match="no broker can be reached"):
+        served.run(served.task(), timeout="0.3")
+    threading.Timer(0.5, broker.start).start()
+    served.run(served.task())
+    assert published(broker) == served.wanted
+
+
+def test_another_table_is_not_the_one_an_offset_names(tmp_path: Path) -> None:
+    offsets = []
+    for name in ("a", "b"):
+        Lake(tmp_path / name, filter=ALL)
+        offsets.append({"subscriptions": Table(str(tmp_path / name)).now()})
+    assert Table(str(tmp_path / "a")).cursor_of(offsets[0]) == {}
+    for wrong in (offsets[1], {}):
+        with pytest.raises(TidingsError, match="belongs to other subscriptions"):
+            Table(str(tmp_path / "a")).cursor_of(wrong)
+
+
+def test_numbers_that_are_left_out_are_not_given(broker: BrokerProcess) -> None:
+    with connect_sync(broker.url, name="numbered") as client:
+        assert client.publish({"n": 0}) == 1
+        client.leave_out(1_000)
+        assert client.publish_soon([], on_refused=None).result() == 0
+        assert client.publish({"n": 1}) == 1_001
+        client.leave_out(7)
+        assert client.publish({"n": 2}) == 1_002
+        assert client.kept == 1_002
+    with connect_sync(broker.url, name="numbered") as client:
+        assert client.kept == 1_002
+    assert [e.notification["n"] for e in log_of(broker)] == [0, 1, 2]

@@ -1,0 +1,64 @@
+"""What is told of delivering: from what Spark tells, as it tells it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tidings.spark.registrations import Registrations
+from tidings.spark.tally import Tally, cause
+
+
+def about(batch: int, start: int | None, end: int, **observed: Any) -> dict[str, Any]:
+    def offset(tick: int) -> str:
+        return json.dumps({"cursor": {"paris": tick, "rome": 5}})
+
+    return {
+        "batchId": batch,
+        "timestamp": "2026-11-16T12:00:10.000Z",
+        "durationMs": {"triggerExecution": 500},
+        "sources": [
+            {
+                "startOffset": "null" if start is None else offset(start),
+                "endOffset": offset(end),
+            }
+        ],
+        "observedMetrics": {"deliveries": observed} if observed else {},
+    }
+
+
+def test_each_batch_is_counted_once() -> None:
+    tally, noon = Tally(), 1_794_830_400.0
+    first = about(1, 10, 110, matched=50, delivered=80, time=50 * (noon + 10))
+    second = about(2, 110, 130, matched=None, delivered=None, time=None)
+    tally.add([about(0, None, 10)])
+    assert tally.report(Registrations()).events == 0
+    tally.add([first])
+    tally.add([first, second, about(2, 130, 130)])
+    tally.add([second])
+    found = tally.report(Registrations())
+    assert (found.events, found.matched, found.delivered, found.batches) == (120, 50, 80, 2)
+    assert found.latency == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(
+    ("said", "wanted"),
+    [
+        (
+            "[STREAM_FAILED] Query [id = 7] terminated with exception: [PYTHON_ERROR]\n"
+            "Traceback (most recent call last):\n"
+            '  File "x.py", line 1, in y\n'
+            "tidings.client.errors.ConnectionFailed: no broker can be reached\n\n"
+            "=== Streaming Query ===",
+            "no broker can be reached",
+        ),
+        ("tidings.events.errors.TidingsError: a\nb", "a"),
+        ("something else\nof two lines", "something else"),
+        ("", "ValueError('')"),
+    ],
+)
+def test_the_cause_is_what_a_user_can_do_something_about(said: str, wanted: str) -> None:
+    assert cause(ValueError(said)) == wanted
+    assert "stopped by somebody else" in cause(None)
