@@ -1,0 +1,246 @@
+"""`tidings pipeline statistics`: what a lake's events are like, as files, pictures and events."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow.parquet as parquet
+
+from tidings.cli.complaints import remark
+from tidings.cli.match import read_filters
+from tidings.cli.progress import progress
+from tidings.cli.terminal import output
+from tidings.client import connect_sync
+from tidings.events import Filter, Notification, TidingsError
+from tidings.routing.statistics import ABOUT, Attribute, Distribution
+from tidings.spark.lake import Lake
+from tidings.spark.registrations import ALL, Registrations
+from tidings.spark.statistics import Findings, statistics
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NO_SPARK: Final = "none"
+_SHOWN: Final = 20
+"""Rows of a table in the report."""
+_PUBLISHED: Final = 1_000
+"""Of filters, mergers and overlaps, so many each are published."""
+_STRINGS: Final = 5
+
+
+def tell_statistics(
+    lake: Path,
+    out: Path,
+    *,
+    filters: Path | None,
+    publish: str | None,
+    token: str | None,
+    authority: str | None,
+    master: str,
+) -> None:
+    """Compute, write everything to `out`, and publish it if asked to; a summary on stdout."""
+    wanted = {} if filters is None else wanted_by(filters)
+    if not _is_lake(lake):  # else it would be made, and be empty
+        raise TidingsError(f"{lake}: there is no lake here")
+    opened = Lake(lake)
+    out.mkdir(parents=True, exist_ok=True)
+    with _session(master) as spark:
+        found = statistics(spark, opened, wanted, progress=_tell)
+    if sys.stderr.isatty():
+        print("\r\033[K", end="", file=sys.stderr)
+    paths = write(found, out, f"tidings pipeline statistics --lake {lake}")
+    remark(
+        f"{found.events:,} events, {len(found.statistics.attributes):,} attributes, "
+        f"{len(wanted):,} filters in {found.seconds:.1f} s, {found.rate:,.0f} events a second"
+    )
+    for path in paths:
+        output().print(str(path), soft_wrap=True)
+    if publish is not None:
+        count = publish_all(found, publish, token=token, authority=authority)
+        remark(f"{count:,} events about them published")
+
+
+def wanted_by(path: Path) -> dict[str, Filter]:
+    """The filters of a file, or of a lake of registrations: the bulk subscriptions in force."""
+    if _is_lake(path):
+        return dict(Registrations().hear(Lake(path).events(ALL)).added)
+    with progress() as shown:
+        return {str(key): f for key, f in read_filters(path, None, shown)}
+
+
+def _is_lake(path: Path) -> bool:
+    return (path / "_delta_log").is_dir()
+
+
+@contextmanager
+def _session(master: str) -> Iterator[SparkSession | None]:
+    if master == NO_SPARK:
+        yield None
+        return
+    from tidings.spark import session
+
+    with session("tidings statistics", master=master, work_is_in_python=True) as spark:
+        yield spark
+
+
+def _tell(done: int, total: int) -> None:
+    if sys.stderr.isatty():
+        print(f"\r\033[K{done:,} of {total:,} tasks", end="", file=sys.stderr, flush=True)
+
+
+# -- events ----------------------------------------------------------------------------------------
+
+
+def publish_all(
+    found: Findings, url: str, *, token: str | None = None, authority: str | None = None
+) -> int:
+    """Publish what brokers learn from, and the rest for whoever listens; how many events."""
+    events = list(_events(found))
+    with connect_sync(url, token=token, tls=authority) as client:
+        client.advertise(f"EXISTS {ABOUT}")
+        return client.publish_many(iter(events))
+
+
+def _events(found: Findings) -> Iterator[Notification]:
+    yield found.statistics.notification()
+    tables = {"selectivity": found.filters, "merger": found.mergers, "overlap": found.overlaps}
+    for kind, table in tables.items():
+        if table is not None:
+            for row in table.slice(0, _PUBLISHED).to_pylist():
+                yield Notification({ABOUT: kind, **row})
+
+
+# -- files -----------------------------------------------------------------------------------------
+
+
+def write(found: Findings, out: Path, command: str) -> list[Path]:
+    """The report, the tables and the pictures; what was written, the report first."""
+    report, text = out / "report.md", out / "statistics.json"
+    text.write_text(found.statistics.text() + "\n", encoding="utf-8")
+    paths = [report, text]
+    tables = {"filters": found.filters, "mergers": found.mergers, "overlaps": found.overlaps}
+    for name, table in tables.items():
+        if table is not None:
+            paths.append(out / f"{name}.parquet")
+            parquet.write_table(table, paths[-1])
+    picture = _drawn(found, out)
+    if picture is not None:
+        paths.insert(1, picture)
+    report.write_text("\n".join(_report(found, command, picture)) + "\n", encoding="utf-8")
+    return paths
+
+
+def _drawn(found: Findings, out: Path) -> Path | None:
+    if not found.statistics.attributes:
+        return None
+    try:
+        from tidings.cli.distributions import draw
+    except ImportError as problem:
+        remark(f"no pictures ({problem}); try: pip install 'tidings[experiments]'")
+        return None
+    return draw(found.statistics, out / "distributions.svg")
+
+
+def _report(found: Findings, command: str, picture: Path | None) -> Iterator[str]:
+    yield "# What a lake's events are like"
+    yield ""
+    yield f"{found.events:,} events, read in {found.seconds:.1f} s. Printed by `{command}`."
+    yield ""
+    if picture is not None:
+        yield f"![Distributions]({picture.name})"
+        yield ""
+    yield "## Attributes"
+    yield ""
+    known = sorted(found.statistics.attributes.items(), key=lambda item: (-item[1].present, item))
+    rows = [(name, f"{a.present:.1%}", _numbers(a), _times(a), _strings(a)) for name, a in known]
+    yield from _table(("attribute", "events", "numbers", "times", "strings"), rows)
+    given = found.statistics.given
+    if given:
+        pairs = sorted({(n, o) for o, values in given.items() for v in values.values() for n in v})
+        told = ", ".join(f"{name} by {other}" for name, other in pairs)
+        yield f"Known apart, since they go together: {told}."
+        yield ""
+    yield from _filters(found)
+
+
+def _filters(found: Findings) -> Iterator[str]:
+    sections: tuple[tuple[str, str, Any, tuple[str, ...]], ...] = (
+        ("Filters", "The share of all events that each matches.", found.filters, _FILTERS),
+        ("Mergers", _MERGERS_MEAN, found.mergers, _MERGERS),
+        ("Overlaps", _OVERLAPS_MEAN, found.overlaps, _OVERLAPS),
+    )
+    for title, meaning, table, names in sections:
+        if table is None:
+            continue
+        yield f"## {title}"
+        yield ""
+        yield meaning
+        yield ""
+        rows = table.slice(0, _SHOWN).to_pylist()
+        yield from _table(names, [[_cell(row[name]) for name in names] for row in rows])
+        if table.num_rows > _SHOWN:
+            yield f"And {table.num_rows - _SHOWN:,} more, in `{title.lower()}.parquet`."
+            yield ""
+
+
+_FILTERS: Final = ("key", "broker", "filter", "events", "share")
+_MERGERS: Final = (
+    "broker",
+    "filter",
+    "attribute",
+    "low",
+    "high",
+    "inside_share",
+    "wasted_share",
+    "estimate",
+)
+_OVERLAPS: Final = ("one", "other", "events", "share", "alike")
+_MERGERS_MEAN: Final = (
+    "Gaps that could be closed, the cheapest first. *inside* is the share of all events that fall"
+    " into one, *wasted* of those that no filter of the broker wants, *estimate* what the"
+    " statistics say of *inside*."
+)
+_OVERLAPS_MEAN: Final = "What two brokers both want; *alike* is its share of what either wants."
+
+
+def _table(header: tuple[str, ...], rows: Any) -> Iterator[str]:
+    yield f"| {' | '.join(header)} |"
+    yield f"|{'---|' * len(header)}"
+    for row in rows:
+        yield f"| {' | '.join(cell.replace('|', '¦') for cell in row)} |"
+    yield ""
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    return f"{value:,}" if isinstance(value, int) else str("—" if value is None else value)
+
+
+def _numbers(known: Attribute) -> str:
+    return "" if known.number is None else _spread(known.number, lambda q: f"{q:,.6g}")
+
+
+def _times(known: Attribute) -> str:
+    return "" if known.time is None else _spread(known.time, _when)
+
+
+def _when(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(sep=" ", timespec="seconds")[:19]
+
+
+def _spread(known: Distribution, spoken: Any) -> str:
+    least, middle, greatest = (known.quantiles[at] for at in (0, len(known.quantiles) // 2, -1))
+    return f"{spoken(least)} … {spoken(middle)} … {spoken(greatest)}"
+
+
+def _strings(known: Attribute) -> str:
+    some = [f"{text} {share:.1%}" for text, share in islice(known.strings.items(), _STRINGS)]
+    more = len(known.strings) - _STRINGS
+    return ", ".join(some) + (f", {more} more" if more > 0 else "")
