@@ -414,6 +414,7 @@ def up(
       [retention]
       age = "7d"
       size = "10GB"
+      lake = "/srv/quotes"               # what it lacks is not let go of
 
     \b
     Examples:
@@ -501,7 +502,9 @@ def publish(
 
 @app.command()
 def subscribe(
-    filter: Annotated[str, typer.Argument(metavar="FILTER", help="A filter, in quotes.")],
+    filter: Annotated[
+        str | None, typer.Argument(metavar="FILTER", help="A filter, in quotes.")
+    ] = None,
     url: Url = _HERE,
     token: Token = None,
     durable: Annotated[
@@ -527,6 +530,28 @@ def subscribe(
     with_meta: Annotated[
         bool, typer.Option("--with-meta", help="With each event's id, time and cursor.")
     ] = False,
+    lake: Annotated[
+        str | None,
+        typer.Option(
+            "--lake",
+            metavar="DIR",
+            envvar="TIDINGS_LAKE",
+            help="Has what brokers no longer keep; else the broker's own, if it has one.",
+        ),
+    ] = None,
+    bulk: Annotated[
+        str | None,
+        typer.Option(
+            "--bulk", metavar="NAME", help="Leave it to `tidings pipeline deliver`, under a name."
+        ),
+    ] = None,
+    filters: Annotated[
+        Path | None,
+        typer.Option("--filters", metavar="FILE", help="Register all of these in bulk, and end."),
+    ] = None,
+    cancel: Annotated[
+        bool, typer.Option("--cancel", help="End what was registered by --bulk or --filters.")
+    ] = False,
     authority: Authority = None,
 ) -> None:
     """Print the events that a filter admits, as they happen or back through history.
@@ -540,6 +565,14 @@ def subscribe(
     With --durable, the broker remembers what was printed: when this command is run again under
     the same name, it goes on there, even if it was killed.
 
+    What brokers no longer keep comes from a lake that `tidings pipeline archive` fills, if there
+    is one: first what it holds, then what brokers have, with no gap and no repetition.
+
+    With --bulk, the filter is registered for `tidings pipeline deliver`, which serves millions of
+    them within a second or two. What it delivers is printed, durably under the same name; run
+    without a filter, it goes on with the one that is registered. --filters registers many at
+    once: a name, a tab and a filter on each line.
+
     \b
     Examples:
       tidings subscribe "symbol = 'DIS' AND change < 0"
@@ -547,7 +580,27 @@ def subscribe(
       tidings subscribe "price > 100" --since -10m
       tidings subscribe "TRUE" --since begin --until now > all.jsonl
       tidings subscribe "price > 100" --since 2026-11-15T12:00Z --until 2026-11-15T13:00Z
+      tidings subscribe "price > 100" --since 2025-01-01 --lake quotes
+      tidings subscribe "change < -5" --bulk desk-7
+      tidings subscribe --bulk desk-7 --cancel
+      tidings subscribe --filters desks.tsv
     """
+    if bulk is not None or filters is not None:
+        _subscribe_in_bulk(
+            filter,
+            bulk,
+            filters,
+            is_cancelled=cancel,
+            others=[durable, since],
+            url=url,
+            token=token,
+            authority=authority,
+            until=until,
+            count=count,
+            with_meta=with_meta,
+        )
+    if filter is None or cancel:
+        raise typer.BadParameter("give a FILTER; only --bulk NAME and --filters FILE need none")
     with failures_told():
         from tidings.cli.subscribe import subscribe
 
@@ -561,7 +614,51 @@ def subscribe(
             until=until,
             count=count,
             with_meta=with_meta,
+            lake=lake,
         )
+    raise typer.Exit(code)
+
+
+def _subscribe_in_bulk(
+    filter: str | None,
+    name: str | None,
+    filters: Path | None,
+    *,
+    is_cancelled: bool,
+    others: list[str | None],
+    url: str,
+    token: str | None,
+    authority: str | None,
+    until: str | None,
+    count: int | None,
+    with_meta: bool,
+) -> None:
+    if any(other is not None for other in others):
+        raise typer.BadParameter("--bulk and --filters go with none of --durable, --since, --lake")
+    if filters is not None and (filter is not None or name is not None):
+        raise typer.BadParameter("--filters has names and filters of its own: give no others")
+    if is_cancelled and filter is not None:
+        raise typer.BadParameter("--cancel ends whatever is registered: give no FILTER")
+    with failures_told():
+        from tidings.cli.bulk import cancel, register_many, subscribe_in_bulk
+
+        if filters is not None:
+            code = register_many(
+                filters, url=url, token=token, authority=authority, is_cancelled=is_cancelled
+            )
+        elif is_cancelled:
+            code = cancel(name or "", url=url, token=token, authority=authority)
+        else:
+            code = subscribe_in_bulk(
+                filter,
+                name or "",
+                url=url,
+                token=token,
+                authority=authority,
+                until=until,
+                count=count,
+                with_meta=with_meta,
+            )
     raise typer.Exit(code)
 
 
@@ -633,8 +730,16 @@ def archive(
     token: Token = None,
     authority: Authority = None,
     filter: Annotated[
-        str, typer.Option("--filter", metavar="FILTER", help="What to archive.")
-    ] = "TRUE",
+        str | None,
+        typer.Option(
+            "--filter",
+            metavar="FILTER",
+            help="What to archive; a lake stays with what it was made for.",
+        ),
+    ] = None,
+    master: Annotated[
+        str, typer.Option("--master", metavar="MASTER", help="Spark's; none: without Spark.")
+    ] = "local[*]",
     until_live: Annotated[
         bool, typer.Option("--until-live", help="End once it has caught up.")
     ] = False,
@@ -649,10 +754,14 @@ def archive(
     again, it goes on where it was: how far the lake is is part of the same commit as the events.
     The lake is a Delta table by day, which any reader of Delta sees just as it was committed.
 
+    A stream is copied straight from the log of its broker, if that is one of those in the URL
+    and the lake is for everything; that is several times as fast.
+
     \b
     Examples:
       tidings pipeline archive --lake quotes
       tidings pipeline archive --lake falling --filter "change < 0" --until-live
+      tidings pipeline archive --lake quotes --master none
     """
     with failures_told():
         from tidings.cli.pipeline import archive_events
@@ -663,8 +772,167 @@ def archive(
             token=token,
             authority=authority,
             filter=filter,
+            master=master,
             until_live=until_live,
             skip_gaps=skip_gaps,
+        )
+
+
+@pipeline.command()
+def statistics(
+    lake: Annotated[Path, typer.Option("--lake", metavar="DIR", help="The lake to look at.")],
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where to write.")],
+    filters: Annotated[
+        Path | None,
+        typer.Option(
+            "--filters",
+            metavar="FILE",
+            help="Filters as `tidings match` takes them (the key paris/7 is of the broker paris),"
+            " or a lake of registrations.",
+        ),
+    ] = None,
+    publish: Annotated[
+        str | None,
+        typer.Option("--publish", metavar="URL", help="Tell brokers, too, as events."),
+    ] = None,
+    token: Token = None,
+    authority: Authority = None,
+    master: Annotated[
+        str, typer.Option("--master", metavar="MASTER", help="Spark's; none: without Spark.")
+    ] = "local[*]",
+) -> None:
+    """Find out what a lake's events are like, and let brokers know.
+
+    Writes a report, the distribution of every attribute as JSON and as a picture, and, given
+    filters, tables of how many events each matches, which of them could be merged at what cost,
+    and which brokers want the same. Brokers that merge by what they learn (learnt:0.001) listen
+    to what is published.
+
+    \b
+    Examples:
+      tidings pipeline statistics --lake quotes --out quotes-statistics
+      tidings pipeline statistics --lake quotes --out s --filters f.tsv --publish tidings://paris
+    """
+    with failures_told():
+        from tidings.cli.statistics import tell_statistics
+
+        tell_statistics(
+            lake,
+            out,
+            filters=filters,
+            publish=publish,
+            token=token,
+            authority=authority,
+            master=master,
+        )
+
+
+@pipeline.command("match")
+def match_lake(
+    lake: Annotated[Path, typer.Option("--lake", metavar="DIR", help="The lake.")],
+    filters: Annotated[
+        Path,
+        typer.Option(
+            "--filters",
+            metavar="FILE",
+            help="Filters: one on each line, or a key, a tab and a filter.",
+        ),
+    ],
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="Where to write; not there yet.")
+    ],
+    since: Annotated[
+        str | None,
+        typer.Option("--since", metavar="WHEN", help="A time, how long ago, or a cursor."),
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option("--until", metavar="WHEN", help="Likewise, where to end.")
+    ] = None,
+    schema: SchemaFile = None,
+    master: Annotated[
+        str,
+        typer.Option("--master", metavar="URL", help="The Spark to run on; none: this process."),
+    ] = "local[*]",
+) -> None:
+    """Find who would have heard what, of all that a lake holds.
+
+    Every event is matched with every filter of a file, which is read as `tidings match` reads it.
+    Written are `matches` (a row for each match: id, stream, tick, time, key), `summary.parquet`
+    (for each key how often, first and last, also for those that never match) and a report.
+
+    The folder is there when all of it is; until then it is called DIR.unfinished. Stopped or
+    killed, the same command goes on where it was, with the lake as it was.
+
+    \b
+    Examples:
+      tidings pipeline match --lake quotes --filters desks.tsv --out heard
+      tidings pipeline match --lake quotes --filters desks.tsv --out today --since "1 day ago"
+      tidings pipeline match --lake /shared/quotes --filters desks.tsv --out /shared/heard \\
+          --master spark://host:7077
+    """
+    with failures_told():
+        from tidings.cli.backfill import match_lake as match_all
+
+        code = match_all(
+            lake,
+            filters,
+            out,
+            schema_file=schema,
+            since=since,
+            until=until,
+            master=master,
+        )
+    raise typer.Exit(code)
+
+
+@pipeline.command()
+def deliver(
+    url: Url = _HERE,
+    token: Token = None,
+    authority: Authority = None,
+    lake: Annotated[
+        Path | None,
+        typer.Option(
+            "--lake",
+            metavar="DIR",
+            help="Where the table of subscriptions is, and how far it is; else a folder of yours.",
+        ),
+    ] = None,
+    inbox: Annotated[
+        Path | None,
+        typer.Option("--inbox", metavar="DIR", help="Deliver into this Delta table instead."),
+    ] = None,
+    skip_gaps: Annotated[
+        bool,
+        typer.Option("--skip-gaps", help="Go on though brokers no longer keep what comes next."),
+    ] = False,
+    master: Annotated[
+        str, typer.Option("--master", metavar="MASTER", help="Spark's.")
+    ] = "local[*]",
+) -> None:
+    """Serve bulk subscriptions: those of `tidings subscribe --bulk`, by the million.
+
+    They live in a table. What is published is matched against it on Spark, many events at a
+    time, and published once more for those who want it, within a second or two; or it is
+    appended to an inbox (name, id, time, event). Each event is delivered once to each name, even
+    if this is killed: started again, it goes on where it was. It ends on Ctrl-C.
+
+    \b
+    Examples:
+      tidings pipeline deliver
+      tidings pipeline deliver --lake /var/lib/tidings/deliver --inbox /var/lib/tidings/inbox
+    """
+    with failures_told():
+        from tidings.cli.deliver import deliver_events
+
+        deliver_events(
+            url,
+            lake,
+            token=token,
+            authority=authority,
+            inbox=inbox,
+            skip_gaps=skip_gaps,
+            master=master,
         )
 
 

@@ -4,6 +4,8 @@ london ──── paris          Two feeds publish, in paris and in rome; desk
   │           │            listen. On the way, one broker is killed with SIGKILL and comes
 berlin ───── rome          back: at the end every desk must have heard exactly what it asked
                            for, each event once and in order, or the demonstration fails.
+
+Meanwhile all of it lands in a lake, which at the end is asked what a desk has asked for live.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ from rich.live import Live
 
 from tidings.broker.places import Address
 from tidings.broker.status import Status, ask
-from tidings.cli.stage import scene, summary
+from tidings.cli.chronicle import Chronicle
+from tidings.cli.stage import question, reply, scene, summary
 from tidings.client import Client, Event, connect
 from tidings.events import Filter, Notification, TidingsError
 from tidings.workloads.market import ticker
@@ -38,6 +41,10 @@ FEEDS: Final = {
     "rome": ("XETRA", "AMS", "LSE", "MIL"),
 }
 VICTIM: Final = "berlin"
+RECORDED_AT: Final = "paris"
+"""Where the lake hears of everything."""
+ASKED: Final = 0
+"""The desk whose question is asked of history, too."""
 _PATIENCE: Final = 30.0
 """Seconds for brokers to come up, and for the last events to arrive."""
 _REFRESH: Final = 4
@@ -147,8 +154,10 @@ class Network:
 class Demonstration:
     """All of it, and what is to be shown of it."""
 
-    def __init__(self, network: Network, *, rate: float, seconds: float | None) -> None:
-        self.network = network
+    def __init__(
+        self, network: Network, chronicle: Chronicle, *, rate: float, seconds: float | None
+    ) -> None:
+        self.network, self.chronicle = network, chronicle
         self.rate, self.seconds = rate, seconds
         self.desks = desks()
         self.published = dict.fromkeys(FEEDS, 0)
@@ -174,6 +183,7 @@ class Demonstration:
         """Whether everybody heard just what was to be heard."""
         await self.network.start(*self.network.ports)
         self.say("four brokers are up, and agree on a tree among themselves")
+        self.chronicle.start()
         async with asyncio.TaskGroup() as tasks:
             started = [asyncio.Event() for _ in self.desks]
             sitting = [
@@ -193,6 +203,7 @@ class Demonstration:
                 await feed
             await others[1]
             await self._arrived()
+            await asyncio.to_thread(self.chronicle.finish)
             for task in (*sitting, *others):
                 task.cancel()
         show()
@@ -243,6 +254,7 @@ class Demonstration:
         await self._pause(0.25 * length)
         await self.network.start(VICTIM)
         self.say(f"{VICTIM} is back; its desks fetch what they missed")
+        self.chronicle.prepare(self.desks[ASKED].filter)
 
     async def _pause(self, seconds: float | None) -> bool:
         """Whether the end has come meanwhile."""
@@ -263,13 +275,31 @@ class Demonstration:
 def demonstrate(out: Console, *, seconds: float | None, rate: float) -> bool:
     """Run the demonstration; whether it went as it must."""
     with tempfile.TemporaryDirectory(prefix="tidings-demo-") as folder:
-        return asyncio.run(_demonstrate(out, Path(folder), seconds, rate))
+        network = Network(Path(folder))
+        chronicle = Chronicle(Path(folder) / "lake", network.url(RECORDED_AT))
+        demonstration = Demonstration(network, chronicle, rate=rate, seconds=seconds)
+        try:
+            went_well = asyncio.run(_demonstrate(out, demonstration))
+            signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C does from now on
+            with suppress(KeyboardInterrupt):
+                went_well = _look_back(out, demonstration) and went_well
+            return went_well
+        finally:
+            chronicle.close()
 
 
-async def _demonstrate(out: Console, folder: Path, seconds: float | None, rate: float) -> bool:
+def _look_back(out: Console, demonstration: Demonstration) -> bool:
+    """Ask history what a desk heard live; whether that is the same."""
+    desk = demonstration.desks[ASKED]
+    out.print(question(demonstration, desk))
+    answer = demonstration.chronicle.ask(desk.filter)
+    out.print(reply(demonstration, desk, answer))
+    return answer is None or answer.ids == {event.id for event in desk.heard}
+
+
+async def _demonstrate(out: Console, demonstration: Demonstration) -> bool:
     logging.getLogger("tidings").addHandler(logging.NullHandler())  # it is on the stage
-    network = Network(folder)
-    demonstration = Demonstration(network, rate=rate, seconds=seconds)
+    network, seconds = demonstration.network, demonstration.seconds
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, demonstration.stop)
     out.print("Starting four brokers on this machine…" + ("" if seconds else " Ctrl-C ends it."))

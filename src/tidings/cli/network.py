@@ -115,6 +115,11 @@ def _shown(found: Network) -> Group:
     troubled = {n: s.trouble for n, s in found.brokers.items() if s.trouble is not None}
     for name, why in {**troubled, **found.silent}.items():
         parts.append(Text(f"{name}: {why}", style="yellow"))
+    for name, status in found.brokers.items():
+        if status.lake is not None and status.lake.trouble is not None:
+            parts.append(
+                Text(f"{name}: no event is let go of: {status.lake.trouble}", style="yellow")
+            )
     return Group(*parts)
 
 

@@ -12,6 +12,7 @@ from rich.text import Text
 from tidings.broker.status import Status
 
 if TYPE_CHECKING:
+    from tidings.cli.chronicle import Answer
     from tidings.cli.demo import Demonstration, Desk
 
 _NEWS = 4
@@ -26,7 +27,13 @@ def scene(demonstration: Demonstration) -> RenderableType:
         f"{demonstration.elapsed:.0f}{length} s   {published} trades published in ",
         " and ".join(demonstration.published),
     )
-    return Group(heading, _brokers(demonstration), _desks(demonstration), _news(demonstration))
+    return Group(
+        heading,
+        _brokers(demonstration),
+        _desks(demonstration),
+        _lake(demonstration),
+        _news(demonstration),
+    )
 
 
 def _brokers(demonstration: Demonstration) -> Table:
@@ -68,11 +75,11 @@ def _links(status: Status) -> Text:
 
 def _desks(demonstration: Demonstration) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, expand=False)
-    table.add_column("desk")
-    table.add_column("at")
+    table.add_column("desk", no_wrap=True)
+    table.add_column("at", no_wrap=True)
     table.add_column("wants to hear")
     table.add_column("heard", justify="right")
-    table.add_column("last heard, and by which way", no_wrap=True)
+    table.add_column("last heard, and by which way")
     for desk in demonstration.desks:
         table.add_row(
             Text(desk.name, "bold" if desk.is_connected else "bold red"),
@@ -93,7 +100,7 @@ def _last(demonstration: Demonstration, desk: Desk) -> Text:
     event = desk.heard[-1]
     named = [name for c in desk.filter.conjunctions for name in c.constraints]
     shown = ["symbol", *(n for n in dict.fromkeys(named) if n != "symbol")]
-    text = Text()
+    text = Text(no_wrap=True, overflow="ellipsis")
     for name in shown:
         value = event.get(name)
         style = "bold" if name in named else ""  # these are why it heard of it
@@ -106,6 +113,22 @@ def _last(demonstration: Demonstration, desk: Desk) -> Text:
 
 def _plain(value: Any) -> str:
     return ",".join(sorted(value)) if isinstance(value, frozenset) else str(value)
+
+
+def _lake(demonstration: Demonstration) -> Text:
+    chronicle = demonstration.chronicle
+    if chronicle.problem is not None:
+        return Text(f"no lake: {chronicle.problem}\n", "dim", no_wrap=True, overflow="ellipsis")
+    behind = max(0, sum(demonstration.published.values()) - chronicle.events)
+    return Text.assemble(
+        ("lake", "bold"),
+        f"  {_counted(chronicle.events, 'trade')} in {_counted(chronicle.files, 'file')}, ",
+        f"{behind} behind what is published\n",
+    )
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
 def _news(demonstration: Demonstration) -> Text:
@@ -143,3 +166,29 @@ def summary(demonstration: Demonstration) -> RenderableType:
     else:
         last.append("Somebody did not hear what was to be heard.", "red")
     return Group(table, last)
+
+
+def question(demonstration: Demonstration, desk: Desk) -> Text:
+    """What is asked of history."""
+    chronicle = demonstration.chronicle
+    if chronicle.problem is not None:
+        return Text(f"There is no history to ask: {chronicle.problem}", "yellow")
+    return Text.assemble(
+        f"The lake has {_counted(chronicle.events, 'trade')} in "
+        f"{_counted(chronicle.files, 'file')}. Asking it for ",
+        (str(desk.filter), "cyan"),
+        ", on Spark…",
+    )
+
+
+def reply(demonstration: Demonstration, desk: Desk, answer: Answer | None) -> Text:
+    """What history knows, next to what was heard when it happened."""
+    if answer is None:
+        return Text()
+    live = {event.id for event in desk.heard}
+    text = Text(f"{len(answer.ids)} trades, says {answer.by}, {answer.seconds:.1f} s; ")
+    if answer.ids == live:
+        text.append(f"the same {len(live)} that {desk.name!r} heard live.", "green")
+    else:
+        text.append(f"but {desk.name!r} heard {len(live)} live, and others.", "red")
+    return text

@@ -7,14 +7,17 @@ import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from types import FrameType
-from typing import IO, Final, Literal
+from typing import IO, TYPE_CHECKING, Final, Literal
 
 from tidings.cli.complaints import remark
-from tidings.client import CursorTooOld, Event, PlainSubscription, connect_sync
+from tidings.client import CursorTooOld, Event, PlainClient, PlainSubscription, connect_sync
 from tidings.client.positions import beginning, read_time
-from tidings.events import Filter, TidingsError
+from tidings.events import Filter, Notification, TidingsError
 from tidings.events.encoding import encode_json
 from tidings.events.values import time_text
+
+if TYPE_CHECKING:
+    from tidings.spark.history import History
 
 _MOST_UNWRITTEN: Final = 1_000
 _GRACE: Final = 1.0
@@ -32,6 +35,7 @@ def subscribe(
     until: str | None,
     count: int | None,
     with_meta: bool,
+    lake: str | None = None,
 ) -> int:
     """Print events until there are enough, or somebody interrupts; returns the exit code."""
     wanted = Filter.parse(text)
@@ -45,12 +49,12 @@ def subscribe(
     if wanted == Filter.none():
         why = "; ".join(wanted.reasons)
         remark(f"this filter can never match{': ' if why else ''}{why}")
-    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGTERM, interrupt)
     printer = Printer(sys.stdout.buffer, with_meta=with_meta)
     try:
         with (
-            connect_sync(url, token=token, tls=authority, on_status=_said) as client,
-            client.subscribe(wanted, durable=durable, since=since) as events,
+            connect_sync(url, token=token, tls=authority, on_status=lost) as client,
+            _events(client, wanted, durable=durable, since=since, end=end, lake=lake) as events,
         ):
             if sys.stderr.isatty():
                 remark(f"listening at {client.broker}; Ctrl-C ends")
@@ -70,11 +74,48 @@ def subscribe(
     return 0
 
 
-def _interrupt(number: int, frame: FrameType | None) -> None:
+def _events(
+    client: PlainClient,
+    wanted: Filter,
+    *,
+    durable: str | None,
+    since: str | None,
+    end: datetime | Literal["now"] | None,
+    lake: str | None,
+) -> PlainSubscription | History:
+    """From brokers; and from a lake what they no longer keep, if there is one."""
+    folder = client.lake if lake is None else lake
+    if not folder or (since is None and durable is None):
+        return client.subscribe(wanted, durable=durable, since=since)
+    try:
+        from tidings.spark.committed import existing
+        from tidings.spark.history import History, served
+
+        opened = existing(folder)
+        served(opened, wanted)
+    except TidingsError as problem:
+        if lake is not None and since is not None:
+            raise
+        if lake is not None or since is not None:
+            remark(f"only what brokers still keep: {problem}")
+        return client.subscribe(wanted, durable=durable, since=since)
+    until = end if isinstance(end, datetime) else None
+    events = History(client, opened, wanted, since=since, until=until, durable=durable)
+    for gap in events.gaps():
+        remark(
+            f"the lake lacks ticks {gap.after + 1} to {gap.upto} of {gap.stream}: nobody kept "
+            "them for long enough"
+        )
+    return events
+
+
+def interrupt(number: int, frame: FrameType | None) -> None:
+    """As Ctrl-C does."""
     raise KeyboardInterrupt
 
 
-def _said(is_connected: bool, what: str) -> None:
+def lost(is_connected: bool, what: str) -> None:
+    """Say that there is no connection, if so."""
     if not is_connected:
         remark(f"{what}; trying again")
 
@@ -91,7 +132,9 @@ def _end(until: str) -> datetime | Literal["now"]:
     return when
 
 
-def _until(events: PlainSubscription, end: datetime | Literal["now"] | None) -> Iterator[Event]:
+def _until(
+    events: PlainSubscription | History, end: datetime | Literal["now"] | None
+) -> Iterator[Event]:
     """The events up to a time, as far as they are known when it has come."""
     if end is None:
         yield from events
@@ -117,18 +160,16 @@ class Printer:
     def __init__(self, out: IO[bytes], *, with_meta: bool) -> None:
         self.count = 0
         self._out = out
-        self._with_meta = with_meta
+        self.with_meta = with_meta
         self._unwritten: list[str] = []
         self._last: Event | None = None
 
     def print_all(
-        self, chosen: Iterator[Event], events: PlainSubscription, most: int | None
+        self, chosen: Iterator[Event], events: PlainSubscription | History, most: int | None
     ) -> None:
         """Print events as they come: what is there is out before more is waited for."""
         for event in chosen:
-            self._unwritten.append(
-                _line(event) if self._with_meta else event.notification.to_json()
-            )
+            self._unwritten.append(self.text(event))
             self._last = event
             is_last = self.count + len(self._unwritten) == most
             if is_last or not events.waiting or len(self._unwritten) >= _MOST_UNWRITTEN:
@@ -136,6 +177,13 @@ class Printer:
             if is_last:
                 return
         self.let_go()
+
+    def text(self, event: Event) -> str:
+        """What to print of an event."""
+        if not self.with_meta:
+            return event.notification.to_json()
+        meta = {"id": event.id, "time": time_text(event.time), "cursor": event.cursor}
+        return line(meta, event.notification)
 
     def let_go(self) -> None:
         """Write what was not written yet, and only then acknowledge it."""
@@ -155,6 +203,6 @@ class Printer:
         last.ack()
 
 
-def _line(event: Event) -> str:
-    meta = {"id": event.id, "time": time_text(event.time), "cursor": event.cursor}
-    return f'{encode_json(meta)[:-1]},"event":{event.notification.to_json()}}}'
+def line(meta: dict[str, str], said: Notification) -> str:
+    """What is known of an event, and the event itself."""
+    return f'{encode_json(meta)[:-1]},"event":{said.to_json()}}}'

@@ -13,6 +13,7 @@ import typer
 
 from tidings.broker import logs
 from tidings.broker.configuration import Configuration, check_token
+from tidings.broker.retention import Archived
 from tidings.broker.server import Broker
 from tidings.broker.tokens import hashed, new_token
 from tidings.cli.complaints import remark
@@ -53,7 +54,7 @@ async def _run(configuration: Configuration) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopped.set)
     loop.set_exception_handler(_unexpected)
-    broker = Broker(configuration)
+    broker = Broker(configuration, archived=_archived(configuration))
     await broker.start()
     # Events live for moments and tables for hours: look at the long-lived ones rarely.
     gc.freeze()
@@ -64,6 +65,15 @@ async def _run(configuration: Configuration) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.remove_signal_handler(number)  # a second one ends it at once
     await broker.stop()
+
+
+def _archived(configuration: Configuration) -> Archived | None:
+    """How to find out what the lake has of this broker's stream, if there is to be one."""
+    if configuration.retention.lake is None:
+        return None
+    from tidings.spark.committed import Committed
+
+    return Committed(configuration.retention.lake, configuration.name)
 
 
 def _unexpected(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

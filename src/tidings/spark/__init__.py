@@ -7,7 +7,7 @@ PySpark nor Java: the first session does.
 
 from typing import TYPE_CHECKING
 
-from tidings.spark.columns import column
+from tidings.spark.columns import column, maybe
 from tidings.spark.java import NoJavaError
 from tidings.spark.match import match
 from tidings.spark.session import session
@@ -15,7 +15,7 @@ from tidings.spark.session import session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["NoJavaError", "column", "install", "match", "session"]
+__all__ = ["NoJavaError", "column", "install", "match", "maybe", "session"]
 
 
 def install(spark: "SparkSession") -> None:
