@@ -14,7 +14,7 @@ help: ## list the targets
 run: $(VENV)/installed ## watch a network of brokers at work (FOR=30: for so many seconds)
 	@$(BIN)/python -m tidings.cli demo $(if $(FOR),--for $(FOR))
 
-# loadgroup: what needs Spark stays in one process, which starts it once.
+# loadgroup: a file whose tests share one Spark stays in one process.
 test: $(VENV)/installed ## run all tests
 	@$(BIN)/pytest -n auto --dist loadgroup
 

@@ -21,7 +21,7 @@ _PATIENCE = 300
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("spark")
+@pytest.mark.xdist_group("demo")
 def test_four_brokers_lose_nothing_though_one_is_killed(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tidings.cli", "demo", "--for", "6", "--rate", "200"],

@@ -15,7 +15,7 @@ from tidings.experiments.compare import Verdict
 from tidings.experiments.experiment import repeated, seed_of
 from tidings.experiments.sweep import ExperimentError, summarise, sweep
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark")]
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("sweep")]
 
 SETS = Sets()
 

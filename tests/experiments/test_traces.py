@@ -19,7 +19,7 @@ from tidings.simulation import Simulation
 from tidings.simulation.topology import random_tree
 from tidings.simulation.trace import traced
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark")]
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("traces")]
 
 
 class Size(Point, frozen=True, kw_only=True):

@@ -22,7 +22,7 @@ from tidings.client import connect_sync
 from tidings.spark.archive import Report, archive
 from tidings.spark.lake import Lake
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark")]
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("archive_on_spark")]
 
 PATIENCE = 180.0
 

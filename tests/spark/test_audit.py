@@ -129,7 +129,7 @@ def test_another_question_starts_clean(lake: tuple[Path, list[Archived]], tmp_pa
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("spark")
+@pytest.mark.xdist_group("audit")
 def test_spark_writes_the_same(
     spark: Any, lake: tuple[Path, list[Archived]], tmp_path: Path, small_tasks: None
 ) -> None:
@@ -147,7 +147,7 @@ def test_spark_writes_the_same(
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("spark")
+@pytest.mark.xdist_group("audit")
 def test_a_cluster_does_the_same(
     spark_cluster: Cluster, lake: tuple[Path, list[Archived]], tmp_path: Path
 ) -> None:

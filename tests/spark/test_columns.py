@@ -23,7 +23,7 @@ from tidings.events.phrases import name_text
 from tidings.events.strings import Strings
 from tidings.spark import column
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark")]
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("columns")]
 
 WHOLE = [0, 1, -1, 2, 100, None]
 LARGE = [*WHOLE, 2**53, 2**53 + 1, 2**53 + 2, -(2**53) - 1, 2**63 - 1, -(2**63)]

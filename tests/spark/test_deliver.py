@@ -27,7 +27,7 @@ from tidings.spark.deliver import deliver
 from tidings.spark.registrations import cancellation, deliveries, original, registration
 from tidings.spark.tally import Report
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark")]
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("deliver")]
 
 PATIENCE = 120.0
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)

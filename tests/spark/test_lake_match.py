@@ -18,7 +18,7 @@ from tidings.spark import column, install, match, maybe
 from tidings.spark.lake import Lake
 from tidings.spark.layout import Archived, to_events
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark")]
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("lake_match")]
 
 
 def random_filters(count: int, seed: int) -> dict[str, Filter]:

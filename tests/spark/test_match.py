@@ -17,7 +17,7 @@ from tidings.events import Filter, TidingsError
 from tidings.matching import Index
 from tidings.spark import match
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark")]
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("match")]
 
 FILTERS = {f"ключ {n}": f for n, f in enumerate([*random_filters(24, 7), Filter.none()])}
 

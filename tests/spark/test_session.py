@@ -14,7 +14,7 @@ import pytest
 
 from tidings.spark import session
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark")]
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("session")]
 
 PROGRAM = """
 from tidings.spark import session

@@ -22,7 +22,7 @@ from tests.client.brokers import BrokerProcess
 from tests.spark.brokers import log_of, running
 from tidings.spark import install
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark")]
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("sink")]
 
 PATIENCE = 60.0
 DYING = Path(__file__).with_name("dying_query.py")

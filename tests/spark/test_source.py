@@ -26,7 +26,7 @@ from tidings.spark.lake import Lake
 from tidings.spark.layout import Archived
 from tidings.spark.registrations import ALL, cancellation, registration
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark")]
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("source")]
 
 COUNT = 3_000
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)

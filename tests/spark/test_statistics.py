@@ -228,7 +228,7 @@ def test_what_is_learnt_closes_the_gaps_that_cost_little(lake: Lake) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("spark")
+@pytest.mark.xdist_group("statistics")
 def test_on_spark_it_is_the_same(spark: Any, lake: Lake) -> None:
     done: list[tuple[int, int]] = []
     found = statistics(spark, lake, FILTERS, progress=lambda *told: done.append(told))

@@ -716,7 +716,7 @@ pipeline = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Keep events in a lake for as long as you like.",
+    help="Keep events in a lake, match history, serve subscriptions in bulk, and learn.",
 )
 app.add_typer(pipeline, name="pipeline")
 
