@@ -302,6 +302,10 @@ def test_columns_can_be_those_of_a_lake(
     assert found.to_pylist() == [
         {key: expected(event)[key] for key in ("tick", "symbol", "tags", "at")} for event in log
     ]
+    wanted = Lake(tmp_path / "wanted", filter=ALL)
+    judged = installed.readStream.format("tidings").option("url", broker.url)
+    judged = judged.option("schemaOf", str(lake.path)).option("subscriptions", str(wanted.path))
+    assert set(judged.load().columns) == {*frame.columns, "matches"}
 
 
 MEMORY = """

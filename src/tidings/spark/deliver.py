@@ -49,8 +49,8 @@ _LOOK: Final = 0.01
 _GRACE: Final = 5.0
 """Seconds that a batch gets to end, when it is all to end."""
 _SETTINGS: Final = {
-    # The usual one has a `chmod` started for each file of the checkpoint: a third of a second for
-    # each batch. Both rename a file into place when all of it is there.
+    # The usual one took a third of a second longer for each batch on a local disk. Both rename a
+    # file into place when all of it is there.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing."
         "FileSystemBasedCheckpointFileManager"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, StringType, StructType
 
 from tidings.spark.lake_reader import LakeReader, question, spark_schema
 from tidings.spark.options import columns, reading, writing
@@ -56,7 +56,7 @@ class TidingsSource(DataSource):
         if lake is None:
             return JUDGED if is_judged else GENERIC
         found = columns_of_lake(lake)
-        return found.add(MATCHES, "array<string>") if is_judged else found
+        return found.add(MATCHES, ArrayType(StringType())) if is_judged else found
 
     def reader(self, schema: StructType) -> BatchReader | LakeReader:
         if "lake" in self.options:
