@@ -30,10 +30,10 @@ import pyarrow.parquet as pq
 from bench.broker.servers import Server, broker
 from bench.report import Target, console, save, short, show, show_targets
 from tidings import Index, Notification, connect_sync
-from tidings.spark.deliver import deliver
-from tidings.spark.registrations import deliveries_to, registration
+from tidings.spark.bulk.deliver import deliver
+from tidings.spark.bulk.registrations import deliveries_to, registration
+from tidings.spark.bulk.tally import Report
 from tidings.spark.session import session
-from tidings.spark.tally import Report
 from tidings.workloads import interval
 
 RATE = 10_000

@@ -32,9 +32,9 @@ import pyarrow.parquet as pq
 from bench.report import Target, console, save, short, show, show_targets
 from tidings import Index
 from tidings.spark import match, session
-from tidings.spark.audit import Audit
-from tidings.spark.lake import Lake
-from tidings.spark.portions import ROWS
+from tidings.spark.format.portions import ROWS
+from tidings.spark.lakes.lake import Lake
+from tidings.spark.matching.audit import Audit
 from tidings.workloads import Workload, interval, sparse
 
 WAYS = ("lake, numbers", "lake, names", "audit", "frame", "join")

@@ -9,7 +9,7 @@ import pytest
 from tests.cli.conftest import Run
 from tests.client.brokers import BrokerProcess
 from tidings import connect_sync
-from tidings.spark.lake import Lake
+from tidings.spark.lakes.lake import Lake
 
 
 @pytest.mark.slow

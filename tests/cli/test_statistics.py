@@ -13,9 +13,9 @@ from tests.cli.conftest import Run
 from tidings.cli.statistics import wanted_by
 from tidings.events import Filter, Notification
 from tidings.routing import Statistics
-from tidings.spark.lake import Lake
-from tidings.spark.layout import Archived
-from tidings.spark.registrations import cancellation, registration
+from tidings.spark.bulk.registrations import cancellation, registration
+from tidings.spark.lakes.lake import Lake
+from tidings.spark.lakes.layout import Archived
 
 FILTERS = """\
 paris/low\tprice < 10

@@ -10,9 +10,9 @@ from typing import Any
 from pyspark.sql.types import StructType
 
 from tidings.spark import install, session
-from tidings.spark.options import writing
-from tidings.spark.sink import StreamWriter
-from tidings.spark.source import TidingsSource
+from tidings.spark.format.options import writing
+from tidings.spark.format.sink import StreamWriter
+from tidings.spark.format.source import TidingsSource
 
 
 class Dying(StreamWriter):

@@ -17,9 +17,9 @@ import pytest
 import tidings
 from tests.client.brokers import BrokerProcess
 from tidings.broker.store import SQLiteStore
-from tidings.spark import course
-from tidings.spark.archive import GapError, Report, archive
-from tidings.spark.lake import Gap, Lake
+from tidings.spark.archiving import course
+from tidings.spark.archiving.archive import GapError, Report, archive
+from tidings.spark.lakes.lake import Gap, Lake
 
 pytestmark = pytest.mark.slow
 
@@ -139,8 +139,8 @@ def test_small_files_are_joined_while_it_goes_on(
 
 ARCHIVE = """
 import sys
-from tidings.spark.archive import archive
-from tidings.spark.lake import Lake
+from tidings.spark.archiving.archive import archive
+from tidings.spark.lakes.lake import Lake
 archive(
     sys.argv[1], Lake(sys.argv[2]), batch=2_000, every=0.2, wait=30,
     progress=lambda report: print(report.events, flush=True),

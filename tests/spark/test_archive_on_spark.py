@@ -19,8 +19,8 @@ from tests.client.brokers import PROGRAM, BrokerProcess
 from tests.spark.brokers import log_of, running
 from tests.spark.cluster import Cluster
 from tidings.client import connect_sync
-from tidings.spark.archive import Report, archive
-from tidings.spark.lake import Lake
+from tidings.spark.archiving.archive import Report, archive
+from tidings.spark.lakes.lake import Lake
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("archive_on_spark")]
 
@@ -29,8 +29,8 @@ PATIENCE = 180.0
 ARCHIVE = """
 import sys
 from tidings.spark import session
-from tidings.spark.archive import archive
-from tidings.spark.lake import Lake
+from tidings.spark.archiving.archive import archive
+from tidings.spark.lakes.lake import Lake
 
 with session("dying", master="local[2]", work_is_in_python=True) as spark:
     archive(

@@ -15,10 +15,10 @@ from tests.spark.cluster import Cluster
 from tests.spark.lakes import ODD, START, fill
 from tests.spark.test_lake_match import random_filters
 from tidings.events import Filter, TidingsError
-from tidings.spark import heard as written
-from tidings.spark import portions
-from tidings.spark.audit import Audit
-from tidings.spark.layout import Archived
+from tidings.spark.format import portions
+from tidings.spark.lakes.layout import Archived
+from tidings.spark.matching import heard as written
+from tidings.spark.matching.audit import Audit
 
 FILTERS = {**random_filters(60, 5), "never": Filter.none()}
 
@@ -95,7 +95,7 @@ def test_what_was_begun_is_gone_on_with(
         performed.append(task.number)
         return perform(question, folder, task, *others)
 
-    monkeypatch.setattr("tidings.spark.audit.perform", dying)
+    monkeypatch.setattr("tidings.spark.matching.audit.perform", dying)
     with pytest.raises(KeyboardInterrupt):
         Audit(path, FILTERS, out).run(None)
     assert not out.exists(), "what is not whole is not there"

@@ -13,10 +13,8 @@ from hypothesis import strategies as st
 
 from tidings.events import Filter, Notification, TidingsError
 from tidings.node.records import Reader, pack_notification
-from tidings.spark.bulk import Bulk, Keeper, Position, bulk, is_behind, write_snapshot
-from tidings.spark.lake import Lake
-from tidings.spark.layout import Archived
-from tidings.spark.registrations import (
+from tidings.spark.bulk.bulk import Bulk, Keeper, Position, bulk, is_behind, write_snapshot
+from tidings.spark.bulk.registrations import (
     Registrations,
     cancellation,
     deliveries,
@@ -26,6 +24,8 @@ from tidings.spark.registrations import (
     read,
     registration,
 )
+from tidings.spark.lakes.lake import Lake
+from tidings.spark.lakes.layout import Archived
 
 BEGIN = datetime(2026, 11, 16, 12, tzinfo=UTC)
 NAMES = ("a", "b", "c", "it's")
@@ -130,7 +130,7 @@ def test_an_index_can_be_moved_to_any_cursor(events: list[Archived], data: Any) 
 def test_a_keeper_counts_and_leaves_snapshots(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidings.spark.bulk._OFTEN", 5)
+    monkeypatch.setattr("tidings.spark.bulk.bulk._OFTEN", 5)
     lake = Lake(tmp_path)
     keeper, position = Keeper(tmp_path), Position(tmp_path)
     for version in range(1, 9):

@@ -23,9 +23,9 @@ from tests.spark.brokers import log_of, running
 from tests.spark.delivered import offsets, published, wanted
 from tidings.client import connect_sync
 from tidings.events import Notification
-from tidings.spark.deliver import deliver
-from tidings.spark.registrations import cancellation, deliveries, original, registration
-from tidings.spark.tally import Report
+from tidings.spark.bulk.deliver import deliver
+from tidings.spark.bulk.registrations import cancellation, deliveries, original, registration
+from tidings.spark.bulk.tally import Report
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("deliver")]
 

@@ -19,13 +19,13 @@ from tests.spark.brokers import log_of, running
 from tidings import Filter, Notification
 from tidings.broker.store import SQLiteStore
 from tidings.node import Event
-from tidings.spark.absence import Away, Gone, Stopped
-from tidings.spark.archive import GapError, archive
-from tidings.spark.haul import Haul, haul
-from tidings.spark.lake import EVERYTHING, Lake, LakeError
-from tidings.spark.layout import Archived
-from tidings.spark.options import Broker, reading
-from tidings.spark.stretch import Stretch, read, read_rows
+from tidings.spark.archiving.archive import GapError, archive
+from tidings.spark.archiving.haul import Haul, haul
+from tidings.spark.format.options import Broker, reading
+from tidings.spark.lakes.lake import EVERYTHING, Lake, LakeError
+from tidings.spark.lakes.layout import Archived
+from tidings.spark.streams.absence import Away, Gone, Stopped
+from tidings.spark.streams.stretch import Stretch, read, read_rows
 
 pytestmark = pytest.mark.slow
 
@@ -250,8 +250,8 @@ def test_a_log_that_is_trimmed_meanwhile_is_read_as_far_as_it_came(broker: Broke
 
 PROGRAM = """
 import resource, sys
-from tidings.spark.archive import archive
-from tidings.spark.lake import Lake
+from tidings.spark.archiving.archive import archive
+from tidings.spark.lakes.lake import Lake
 
 def most():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

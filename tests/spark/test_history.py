@@ -21,10 +21,10 @@ from tidings.broker.configuration import Configuration
 from tidings.broker.server import Broker
 from tidings.client import CursorTooOld, Event, PlainClient
 from tidings.client.positions import read_cursor
-from tidings.spark.archive import archive
-from tidings.spark.committed import Committed
-from tidings.spark.history import History, history
-from tidings.spark.lake import Gap, Lake, LakeError
+from tidings.spark.archiving.archive import archive
+from tidings.spark.lakes.committed import Committed
+from tidings.spark.lakes.history import History, history
+from tidings.spark.lakes.lake import Gap, Lake, LakeError
 
 
 class Here:

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 
 from tests.oracles import filters as oracle
 from tidings import Filter, Notification
-from tidings.spark.filling import to_table
-from tidings.spark.lake import Gap, Lake, LakeError
-from tidings.spark.layout import FIXED, Archived, to_events
-from tidings.spark.pruning import may_match
+from tidings.spark.lakes.filling import to_table
+from tidings.spark.lakes.lake import Gap, Lake, LakeError
+from tidings.spark.lakes.layout import FIXED, Archived, to_events
+from tidings.spark.lakes.pruning import may_match
 
 BEGIN = datetime(2026, 11, 15, 23, 59, 58, tzinfo=UTC)
 """Two seconds before a new day."""
@@ -216,8 +216,8 @@ WRITE = """
 import sys
 from datetime import UTC, datetime
 from tidings import Notification
-from tidings.spark.lake import Lake
-from tidings.spark.layout import Archived
+from tidings.spark.lakes.lake import Lake
+from tidings.spark.lakes.layout import Archived
 lake = Lake(sys.argv[1])
 now = datetime.now(UTC)
 def some(ticks):

@@ -15,8 +15,8 @@ from tests.spark.test_columns import conditions
 from tidings.events import Filter, TidingsError
 from tidings.events.phrases import name_text
 from tidings.spark import column, install, match, maybe
-from tidings.spark.lake import Lake
-from tidings.spark.layout import Archived, to_events
+from tidings.spark.lakes.lake import Lake
+from tidings.spark.lakes.layout import Archived, to_events
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("lake_match")]
 
@@ -155,8 +155,8 @@ def test_what_spark_asks_for_leaves_out_files(
 ) -> None:
     from pyspark.sql import datasource as sparks
 
-    from tidings.spark.lake_reader import LakeReader, spark_schema
-    from tidings.spark.search import Question
+    from tidings.spark.format.lake_reader import LakeReader, spark_schema
+    from tidings.spark.lakes.search import Question
 
     question = Question.of(lake[0])
     schema = spark_schema(question)

@@ -83,7 +83,7 @@ def test_a_column_of_that_name_is_not_overwritten(spark: Any) -> None:
 
 def indexes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Which indexes a Python process of Spark's has."""
-    from tidings.spark import snapshot
+    from tidings.spark.matching import snapshot
 
     list(batches)
     held = [f"{os.getpid()} {name} {id(made)}" for name, made in snapshot._matches.items()]

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from tests.matching.strategies import filters
 from tests.spark.lakes import ODD, fill
 from tidings.events import Filter
-from tidings.spark.asking import Asking
-from tidings.spark.grouping import Grouping, names_in
-from tidings.spark.layout import Columns, columns_of
-from tidings.spark.matches import Matches
-from tidings.spark.parts import Concerned, cut, needed
-from tidings.spark.portions import Piece, portions, read
-from tidings.spark.search import Question
+from tidings.spark.format.portions import Piece, portions, read
+from tidings.spark.lakes.grouping import Grouping, names_in
+from tidings.spark.lakes.layout import Columns, columns_of
+from tidings.spark.lakes.search import Question
+from tidings.spark.matching.asking import Asking
+from tidings.spark.matching.matches import Matches
+from tidings.spark.matching.parts import Concerned, cut, needed
 
 Rows = tuple[Columns, list[pa.RecordBatch]]
 

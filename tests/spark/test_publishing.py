@@ -23,13 +23,13 @@ from tests.spark.brokers import log_of, running
 from tests.spark.delivered import published
 from tidings.client import connect_sync
 from tidings.events import TidingsError
-from tidings.spark.archive import archive
-from tidings.spark.judging import Judged, Table
-from tidings.spark.lake import Lake
-from tidings.spark.options import reading
-from tidings.spark.publishing import ROOM, Delivering, delivered, lanes
-from tidings.spark.registrations import ALL, registration
-from tidings.spark.stretch import Stretch
+from tidings.spark.archiving.archive import archive
+from tidings.spark.bulk.judging import Judged, Table
+from tidings.spark.bulk.publishing import ROOM, Delivering, delivered, lanes
+from tidings.spark.bulk.registrations import ALL, registration
+from tidings.spark.format.options import reading
+from tidings.spark.lakes.lake import Lake
+from tidings.spark.streams.stretch import Stretch
 
 pytestmark = pytest.mark.slow
 
@@ -116,8 +116,8 @@ def test_stretches_of_a_batch_have_lanes_whose_numbers_rise() -> None:
 
 TASK = """
 import pickle, sys
-from tidings.spark.options import reading
-from tidings.spark.publishing import delivered
+from tidings.spark.format.options import reading
+from tidings.spark.bulk.publishing import delivered
 with open(sys.argv[1], "rb") as file:
     task, options = pickle.load(file)
 list(delivered(task, reading(options, is_stream=True)))

@@ -22,11 +22,11 @@ from tidings.broker.status import LakeStatus, ask
 from tidings.client import Client
 from tidings.events import Notification, TidingsError
 from tidings.node.wire import Welcome
-from tidings.spark import committed
-from tidings.spark.archive import archive
-from tidings.spark.committed import Committed
-from tidings.spark.lake import Lake
-from tidings.spark.layout import Archived
+from tidings.spark.archiving.archive import archive
+from tidings.spark.lakes import committed
+from tidings.spark.lakes.committed import Committed
+from tidings.spark.lakes.lake import Lake
+from tidings.spark.lakes.layout import Archived
 
 
 def keeper(tmp_path: Path) -> Broker:

@@ -264,8 +264,8 @@ def test_a_commit_killed_at_any_moment_is_finished_by_the_next_in_another_order(
 
     from pyspark.sql.types import LongType, StructType
 
-    from tidings.spark.options import writing
-    from tidings.spark.sink import StreamWriter
+    from tidings.spark.format.options import writing
+    from tidings.spark.format.sink import StreamWriter
 
     count, draw = 60_000, random.Random(5)
     schema = StructType().add("number", LongType())

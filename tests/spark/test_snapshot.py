@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.matching.strategies import SCHEMA, filters, notifications
 from tidings.events import Filter, Notification, TidingsError
-from tidings.spark import snapshot
+from tidings.spark.matching import snapshot
 
 
 @given(st.dictionaries(st.text(max_size=3), filters, max_size=6))

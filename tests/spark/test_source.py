@@ -22,9 +22,9 @@ from tidings.client import connect, connect_sync
 from tidings.events import Filter, Notification
 from tidings.node import Event
 from tidings.spark import install
-from tidings.spark.lake import Lake
-from tidings.spark.layout import Archived
-from tidings.spark.registrations import ALL, cancellation, registration
+from tidings.spark.bulk.registrations import ALL, cancellation, registration
+from tidings.spark.lakes.lake import Lake
+from tidings.spark.lakes.layout import Archived
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("source")]
 
@@ -310,8 +310,8 @@ def test_columns_can_be_those_of_a_lake(
 
 MEMORY = """
 import resource, sys
-from tidings.spark.options import reading
-from tidings.spark.reader import BatchReader
+from tidings.spark.format.options import reading
+from tidings.spark.format.reader import BatchReader
 from pyspark.sql.types import StructType
 schema = StructType().add("tick", "long").add("text", "string")
 reader = BatchReader(reading({"url": sys.argv[1]}, is_stream=False), schema)

@@ -12,13 +12,13 @@ import pytest
 
 from tidings.events import Filter, Notification
 from tidings.routing import Statistics, reduce
-from tidings.spark.filling import to_table
-from tidings.spark.lake import Lake
-from tidings.spark.layout import FIXED, Archived
-from tidings.spark.quantiles import LARGEST
-from tidings.spark.selectivity import broker_of, mergers
-from tidings.spark.sketch import Sketch, sketched
-from tidings.spark.statistics import Findings, statistics
+from tidings.spark.lakes.filling import to_table
+from tidings.spark.lakes.lake import Lake
+from tidings.spark.lakes.layout import FIXED, Archived
+from tidings.spark.statistics.quantiles import LARGEST
+from tidings.spark.statistics.selectivity import broker_of, mergers
+from tidings.spark.statistics.sketch import Sketch, sketched
+from tidings.spark.statistics.statistics import Findings, statistics
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 SYMBOLS = ("DIS", "KO", "SAP", "IBM")

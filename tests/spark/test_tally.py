@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tidings.spark.registrations import Registrations
-from tidings.spark.tally import Tally, cause
+from tidings.spark.bulk.registrations import Registrations
+from tidings.spark.bulk.tally import Tally, cause
 
 
 def about(batch: int, start: int | None, end: int, **observed: Any) -> dict[str, Any]:

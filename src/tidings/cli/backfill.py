@@ -15,8 +15,8 @@ from tidings.cli.complaints import remark, shortened
 from tidings.cli.match import read_filters
 from tidings.cli.progress import progress
 from tidings.events import Schema
-from tidings.spark.audit import Audit
-from tidings.spark.audit_report import Summary
+from tidings.spark.matching.audit import Audit
+from tidings.spark.matching.audit_report import Summary
 from tidings.spark.session import session
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from tidings.cli.subscribe import Printer, interrupt, line, lost
 from tidings.client import Event, connect_sync
 from tidings.events import Filter, Notification, TidingsError
 from tidings.events.values import time_text
-from tidings.spark.registrations import (
+from tidings.spark.bulk.registrations import (
     ID,
     TIME,
     cancellation,

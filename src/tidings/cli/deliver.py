@@ -13,9 +13,9 @@ import typer
 
 from tidings.cli.complaints import remark
 from tidings.cli.pipeline import stopped_by_signals
-from tidings.spark.deliver import deliver
+from tidings.spark.bulk.deliver import deliver
+from tidings.spark.bulk.tally import Report
 from tidings.spark.session import session
-from tidings.spark.tally import Report
 
 _SPARSE: Final = 10.0
 """Seconds between two lines where nobody looks at a terminal."""

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from tidings.spark.archive import Report, archive
-from tidings.spark.lake import Lake
+from tidings.spark.archiving.archive import Report, archive
+from tidings.spark.lakes.lake import Lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -19,9 +19,9 @@ from tidings.cli.terminal import output
 from tidings.client import connect_sync
 from tidings.events import Filter, Notification, TidingsError
 from tidings.routing.statistics import ABOUT, Attribute, Distribution
-from tidings.spark.lake import Lake
-from tidings.spark.registrations import ALL, Registrations
-from tidings.spark.statistics import Findings, statistics
+from tidings.spark.bulk.registrations import ALL, Registrations
+from tidings.spark.lakes.lake import Lake
+from tidings.spark.statistics.statistics import Findings, statistics
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -49,9 +49,9 @@ class Market:
 @lru_cache(maxsize=8)
 def learn(run: int) -> Statistics:
     """What the pipeline learns from the part of the trace that lies before the measurement."""
-    from tidings.spark.lake import Lake
-    from tidings.spark.layout import Archived
-    from tidings.spark.statistics import statistics
+    from tidings.spark.lakes.lake import Lake
+    from tidings.spark.lakes.layout import Archived
+    from tidings.spark.statistics.statistics import statistics
 
     market, rng = Market(run), Random(f"first part {run}")
     when = datetime(2026, 11, 16, tzinfo=UTC)

@@ -3,23 +3,64 @@
 What belongs here starts Spark, or hands our own objects to it; what those objects decide is
 written, and tested, below this row and without Spark. Importing this package imports neither
 PySpark nor Java: the first session does.
+
+::
+
+    lakes       events kept for as long as one likes        format      DataFrames of events
+    streams     reading from brokers                        matching    who wants what of a lake
+    archiving   from brokers into a lake                    columns     filters as conditions
+    bulk        subscriptions by the million                statistics  what events are like
 """
 
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
-from tidings.spark.columns import column, maybe
 from tidings.spark.java import NoJavaError
-from tidings.spark.match import match
 from tidings.spark.session import session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["NoJavaError", "column", "install", "match", "maybe", "session"]
+    from tidings.spark.archiving.archive import archive
+    from tidings.spark.bulk.deliver import deliver
+    from tidings.spark.columns.columns import column, maybe
+    from tidings.spark.lakes.history import History
+    from tidings.spark.lakes.lake import Lake
+    from tidings.spark.matching.match import match
+
+__all__ = [
+    "History",
+    "Lake",
+    "NoJavaError",
+    "archive",
+    "column",
+    "deliver",
+    "install",
+    "match",
+    "maybe",
+    "session",
+]
+
+_WHERE: Final = {
+    "History": "lakes.history",
+    "Lake": "lakes.lake",
+    "archive": "archiving.archive",
+    "column": "columns.columns",
+    "deliver": "bulk.deliver",
+    "match": "matching.match",
+    "maybe": "columns.columns",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Names are fetched when they are first used: none of them is for every program."""
+    if name not in _WHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_WHERE[name]}"), name)
 
 
 def install(spark: "SparkSession") -> None:
     """Make the format "tidings" known to a session, to read events and to publish rows."""
-    from tidings.spark.source import register
+    from tidings.spark.format.source import register
 
     register(spark)

@@ -1,0 +1,1 @@
+"""Archiving: from brokers into a lake, by one process or by the tasks of a Spark."""

@@ -1,0 +1,83 @@
+"""Archiving: what is published goes into a lake, each event once.
+
+The lake is its own checkpoint. Again and again, the stretches between what it holds and where the
+streams end are hauled into files, by this program itself or by the tasks of a Spark; then one
+commit adds all of them, with how far the lake is. Whoever is killed, and wherever: either all of
+it is there or nothing, and whoever comes next begins where the lake ends.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from tidings.client.address import Tls
+from tidings.client.positions import read_cursor
+from tidings.spark.archiving.course import WRITER, Course, GapError, Report
+from tidings.spark.archiving.hands import Hands, OwnHands, SparkHands
+from tidings.spark.format.options import Broker
+from tidings.spark.lakes.lake import Lake
+from tidings.spark.streams.absence import Stopped
+from tidings.spark.streams.watch import Watch
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["WRITER", "GapError", "Report", "archive"]
+
+_PATIENCE: Final = 30.0
+"""Seconds that a broker may be away before a task is given up, and tried again."""
+
+
+def archive(
+    url: str,
+    lake: Lake,
+    *,
+    token: str | None = None,
+    tls: Tls = None,
+    spark: SparkSession | None = None,
+    batch: int = 100_000,
+    every: float = 10.0,
+    until: Literal["live"] | Mapping[str, int] | str | None = None,
+    on_gap: Literal["fail", "continue"] = "fail",
+    progress: Callable[[Report], Any] | None = None,
+    stop: threading.Event | None = None,
+    wait: float = 0.0,
+) -> Report:
+    """Take all that the broker at `url` can be told of, and the lake is for, into the lake.
+
+    It begins where the lake ends (see `Lake.held`), at the first event that is kept if the lake is
+    new. Each event is in the lake once, whatever is killed and started again: how far the lake is
+    is part of the same commit as the events. Only one `archive` at a time can write to a lake;
+    another one takes over from it.
+
+    Without `spark`, all is done in this process, and no Java is needed. With it, Spark's tasks
+    read from the brokers and write the lake's files, as many at a time as it has cores. If the
+    lake is for everything, and `url` names the broker of a stream, that one is copied straight
+    from its log; name all brokers of a network (`tidings://a:7411,b:7411`) for that.
+
+    There is a commit for each `batch` events of a stream (and task), or after `every` seconds. It
+    goes on for ever, or until `stop` is set, or until the lake has what a cursor says, or
+    (`"live"`) what was published when it began. A broker that goes away is waited for; one that
+    is not there at the beginning only for `wait` seconds, then it is a `ConnectionFailed`. When it
+    has caught up, it joins the small files that this makes, after each hundred of commits.
+
+    If the brokers no longer keep what should come next, it is a `GapError`; with
+    `on_gap="continue"` the lake notes the gap (`Lake.gaps`), and what is kept is archived.
+    """
+    hands: Hands = OwnHands() if spark is None else SparkHands(spark)
+    goal = read_cursor(until) if isinstance(until, str) and until != "live" else until
+    course = Course(
+        lake, Broker(url, token, _PATIENCE, tls), hands, batch, on_gap, progress or _nothing
+    )
+    with Watch(Broker(url, token, wait, tls)) as watch:
+        with suppress(Stopped):
+            course.follow(watch, goal, every, stop or threading.Event())
+        course.note()
+    return course.report
+
+
+def _nothing(report: Report) -> None:
+    """Nobody wants to know."""

@@ -1,0 +1,109 @@
+"""A haul: a stretch of a stream, brought from a broker into files of a lake by one task.
+
+It may run anywhere, also twice: its files are nothing until somebody commits them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+
+from tidings.events import Filter, TidingsError
+from tidings.spark.format.options import Broker
+from tidings.spark.lakes.files import Written, write
+from tidings.spark.lakes.filling import rows_to_table
+from tidings.spark.streams.absence import Away, Gone, Stopped
+from tidings.spark.streams.stretch import Stretch, read_rows
+
+_BYTES: Final = 64 << 20
+"""A file is begun anew when so much is in memory."""
+
+
+@dataclass(frozen=True)
+class Haul:
+    """What one task is to bring."""
+
+    stretch: Stretch
+    broker: Broker
+    filter: Filter
+    folder: str
+    schema: pa.Schema
+    """The columns that the lake has so far."""
+
+
+@dataclass(frozen=True)
+class Hauled:
+    """What it has brought."""
+
+    upto: int
+    """All up to this tick, if it is not `away`."""
+    written: tuple[Written, ...] = ()
+    gone: int | None = None
+    """What follows is no longer kept, or not there: the stream goes on behind this tick."""
+    away: str | None = None
+    """Why nothing could be read, though it may be later."""
+    failure: str | None = None
+    """Why it never will be."""
+
+    @property
+    def rows(self) -> int:
+        """How many events."""
+        return sum(each.rows for each in self.written)
+
+    def discard(self, folder: Path) -> None:
+        """Delete its files, which nobody will commit."""
+        for each in self.written:
+            each.discard(folder)
+
+
+def haul(task: Haul, stop: threading.Event | None = None) -> Hauled:
+    """Bring a stretch; `Stopped` soon after `stop` is set."""
+    written: list[Written] = []
+    folder = Path(task.folder)
+    try:
+        for table, known in _tables(task, stop):
+            written.append(write(folder, table, known))
+    except Gone as gone:
+        if gone.upto > gone.after:
+            return Hauled(gone.after, tuple(written), gone=gone.upto)
+        problem: Exception = gone  # a log that is shorter than it was is not to be trusted
+    except (TidingsError, OSError) as found:
+        problem = found
+    else:
+        return Hauled(task.stretch.end, tuple(written))
+    Hauled(0, tuple(written)).discard(folder)
+    if isinstance(problem, Stopped):
+        raise problem
+    if isinstance(problem, Away):
+        return Hauled(task.stretch.start, away=str(problem))
+    return Hauled(task.stretch.start, failure=str(problem))
+
+
+def _tables(task: Haul, stop: threading.Event | None) -> Iterator[tuple[pa.Table, pa.Schema]]:
+    """Rows for one file at a time, with the columns that were known before them."""
+    stretch, schema = task.stretch, task.schema
+    known, tables, size = schema, [], 0
+    try:
+        for rows in read_rows(stretch, task.broker, task.filter, stop=stop):
+            if rows.ticks:
+                tables.append(rows_to_table(stretch.stream, rows, schema))
+                schema = tables[-1].schema  # so later ones only have more columns
+                size += tables[-1].nbytes
+            if size >= _BYTES:
+                yield _joined(tables), known
+                known, tables, size = schema, [], 0
+    except Gone:
+        if tables:
+            yield _joined(tables), known
+        raise
+    if tables:
+        yield _joined(tables), known
+
+
+def _joined(tables: list[pa.Table]) -> pa.Table:
+    return pa.concat_tables(tables, promote_options="default")

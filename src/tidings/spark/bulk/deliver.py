@@ -1,0 +1,229 @@
+"""Delivering: bulk subscriptions, served by a Spark query.
+
+A broker with a million subscriptions does for each event what a table can do for a thousand events
+at once. So these live in a table, and are served in micro-batches, within a second or two::
+
+    registrations ──▶ lake ─────────────┐ as of the cursor that the offset names
+                                        ▼
+    brokers' logs ──▶ tasks: read, match ──▶ broker: the event, "tidings.for" = who wants it
+                                         └─▶ inbox: a Delta table (name, id, time, event)
+
+Each event is delivered once to each name, whatever is killed: a batch that runs again reads the
+same ticks and judges by the same table, so that the broker knows what of it was published before
+(`publishing` says how), and an inbox takes a batch once.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import monotonic, sleep
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from tidings.events import TidingsError
+from tidings.spark.archiving.archive import archive
+from tidings.spark.bulk.bulk import Keeper
+from tidings.spark.bulk.registrations import ALL
+from tidings.spark.bulk.tally import METRICS, Report, Tally, cause
+from tidings.spark.format.options import Broker
+from tidings.spark.lakes.lake import EVERYTHING, Lake
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+EVERY: Final = 0.3
+"""Seconds within which a registration is in the table."""
+AT_A_TIME: Final = 50_000
+"""So many ticks make a batch at most: what has gathered is delivered bit by bit."""
+AT_A_TIME_BY_INBOX: Final = 10_000
+"""The same for an inbox: its rows, one for each event and name, go through this process."""
+_PACE: Final = "250 milliseconds"
+"""Batches begin no sooner after each other: each costs Spark 0.1 s of processor time."""
+_GLANCE: Final = 0.5
+_PATIENCE: Final = "120"
+"""Seconds that a broker may be away before it is an error."""
+_LOOK: Final = 0.01
+_GRACE: Final = 5.0
+"""Seconds that a batch gets to end, when it is all to end."""
+_SETTINGS: Final = {
+    # The usual one took a third of a second longer for each batch on a local disk. Both rename a
+    # file into place when all of it is there.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing."
+        "FileSystemBasedCheckpointFileManager"
+    ),
+    "spark.sql.streaming.numRecentProgressUpdates": "20",
+}
+
+
+def deliver(
+    spark: SparkSession,
+    url: str,
+    folder: str | Path,
+    *,
+    token: str | None = None,
+    authority: str | None = None,
+    inbox: str | Path | None = None,
+    skip_gaps: bool = False,
+    progress: Callable[[Report], Any] | None = None,
+    stop: threading.Event | None = None,
+    options: dict[str, str] | None = None,
+) -> Report:
+    """Serve the bulk subscriptions of a network until `stop` is set; returns how it went.
+
+    `folder` is where the table of subscriptions and the checkpoint are: run again with the same
+    one, it goes on where it was. A new one begins now, with all registrations that are kept.
+    What is delivered is published at the broker, or appended to `inbox`, a Delta table. With
+    `skip_gaps` it goes on though brokers no longer keep what comes next, which else is an error.
+    `options` are more of those that the format takes for reading.
+    """
+    from tidings.spark import install
+
+    install(spark)
+    place = Path(folder).absolute()
+    table = place / "registrations"
+    on_gap: Literal["fail", "continue"] = "continue" if skip_gaps else "fail"
+    with _Registrar(Broker(url, token, authority=authority), table, on_gap) as registrar:
+        said = {"url": url, "token": token, "authority": authority, "subscriptions": str(table)}
+        said["filter"] = str(EVERYTHING)  # not what is delivered
+        reading = {name: text for name, text in said.items() if text is not None}
+        most = AT_A_TIME if inbox is None else AT_A_TIME_BY_INBOX
+        reading |= {"maxEventsPerTrigger": str(most), "timeout": _PATIENCE, "onGap": on_gap}
+        reading |= options or {}
+        with _settings(spark):  # a query keeps those that it began with
+            if inbox is None:
+                query = _publishing(spark, reading, place)
+            else:
+                query = _collecting(spark, reading, Path(inbox).absolute(), place)
+        try:
+            return _followed(query, registrar, progress, stop or threading.Event())
+        finally:
+            query.stop()
+
+
+@contextmanager
+def _settings(spark: SparkSession) -> Iterator[None]:
+    before = {name: spark.conf.get(name, None) for name in _SETTINGS}
+    for name, value in _SETTINGS.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, old in before.items():
+            if old is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, old)
+
+
+class _Registrar(threading.Thread):
+    """Keeps the table of subscriptions up to date, from the moment on when it has caught up."""
+
+    def __init__(self, broker: Broker, table: Path, on_gap: Literal["fail", "continue"]) -> None:
+        super().__init__(name="tidings registrations", daemon=True)
+        self._broker, self._lake, self._on_gap = broker, Lake(table, filter=ALL), on_gap
+        self._end = threading.Event()
+        self.problem: BaseException | None = None
+
+    def __enter__(self) -> _Registrar:
+        self._archive(until="live")
+        self.keeper = Keeper(self._lake.path)
+        self.keeper.follow()
+        self.start()
+        return self
+
+    def _archive(self, *, until: Literal["live"] | None) -> None:
+        archive(
+            self._broker.url,
+            self._lake,
+            token=self._broker.token,
+            tls=self._broker.authority,
+            every=EVERY,
+            until=until,
+            on_gap=self._on_gap,
+            stop=self._end,
+        )
+
+    def __exit__(self, *_: object) -> None:
+        self._end.set()
+        self.join()
+
+    def run(self) -> None:
+        try:
+            self._archive(until=None)
+        except BaseException as problem:
+            self.problem = problem
+
+
+def _publishing(spark: SparkSession, reading: dict[str, str], place: Path) -> StreamingQuery:
+    """The tasks publish: there is nothing left to write but how many there were."""
+    said = {**reading, "deliver": "true", "deadLetters": str(place / "dead-letters")}
+    rows = spark.readStream.format("tidings").options(**said).load()
+    counted = _counted(rows, "matched", "delivered", "times")
+    writer = counted.writeStream.format("noop").trigger(processingTime=_PACE)
+    return writer.option("checkpointLocation", str(place / "checkpoint")).start()
+
+
+def _collecting(
+    spark: SparkSession, reading: dict[str, str], inbox: Path, place: Path
+) -> StreamingQuery:
+    from tidings.spark.bulk.inbox import Inbox
+
+    rows = spark.readStream.format("tidings").options(**reading).load()
+    counted = _counted(rows, "1", "size(matches)", "unix_micros(time) / 1e6")
+    single = counted.selectExpr("explode(matches) AS name", "id", "time", "attributes AS event")
+    writer = single.writeStream.foreachBatch(Inbox(inbox).take).trigger(processingTime=_PACE)
+    return writer.option("checkpointLocation", str(place / "checkpoint-inbox")).start()
+
+
+def _counted(rows: DataFrame, matched: str, delivered: str, time: str) -> DataFrame:
+    """Have Spark add these up, and tell it with the progress of each batch."""
+    from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
+
+    return rows.observe(
+        METRICS,
+        F.sum(F.expr(matched)).alias("matched"),
+        F.sum(F.expr(delivered)).alias("delivered"),
+        F.sum(F.expr(time)).alias("time"),
+    )
+
+
+# -- how it goes -----------------------------------------------------------------------------------
+
+
+def _followed(
+    query: StreamingQuery,
+    registrar: _Registrar,
+    progress: Callable[[Report], Any] | None,
+    stop: threading.Event,
+) -> Report:
+    tally = Tally()
+    while not stop.wait(_GLANCE):
+        if registrar.problem is not None:
+            raise registrar.problem
+        if not query.isActive:
+            problem = query.exception()
+            raise TidingsError(f"delivering has ended: {cause(problem)}") from None
+        registrar.keeper.follow()
+        tally.add(query.recentProgress)
+        if progress is not None:
+            progress(tally.report(registrar.keeper.known))
+    _stop(query)
+    tally.add(query.recentProgress)
+    return tally.report(registrar.keeper.known)
+
+
+def _stop(query: StreamingQuery) -> None:
+    """Between two batches, if that can be: nothing is lost otherwise, but Python complains."""
+    last, end = query.lastProgress, monotonic() + _GRACE
+    while query.isActive and monotonic() < end:
+        now = query.lastProgress
+        if not query.status["isTriggerActive"] or (now and now["batchId"]) != (
+            last and last["batchId"]
+        ):
+            break
+        sleep(_LOOK)
+    query.stop()

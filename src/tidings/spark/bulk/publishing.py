@@ -1,0 +1,219 @@
+"""Publishing deliveries: by the tasks that find them, as soon as they do, and each once.
+
+A task reads a stretch of ticks, and what it delivers of it is always the same: same ticks, same
+table of subscriptions. So a delivery has a number that is the same whenever the task is run, and
+the broker knows it again::
+
+    number = ROOM · (tick behind which the stretch begins) + 1, 2, 3, …
+
+Stretches of a session follow on each other, so its numbers rise. A task that runs again asks how
+far the session is, and goes on there; nothing has to be written down but what Spark writes itself.
+(The sink cannot do so: of rows that anybody wrote, it does not know that they come again alike.)
+
+Where one batch has several stretches of a stream, each has a session of its own, a lane.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, wait
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from time import monotonic
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+
+from tidings.client import connect_sync
+from tidings.events import Notification, TidingsError
+from tidings.node.records import Rows, pack_notification
+from tidings.spark.bulk.judging import Judged, subscriptions, wanted
+from tidings.spark.bulk.registrations import FOR, ID, deliveries
+from tidings.spark.format.letters import DeadLetters
+from tidings.spark.format.options import Reading
+from tidings.spark.streams.stretch import Gone, Stretch, read_rows
+
+ROOM: Final = 1 << 10
+"""Numbers for each tick: an event has no more deliveries, which are for a thousand names each."""
+TICKS: Final = 20_000
+"""So many ticks make a stretch. A batch that was begun with another number must not go on."""
+COUNTS: Final = "events BIGINT, matched BIGINT, delivered BIGINT, refused BIGINT, times DOUBLE"
+"""What is known of a task that has delivered; the last is the sum of when events happened."""
+_COLUMNS: Final = pa.schema(
+    [
+        ("events", pa.int64()),
+        ("matched", pa.int64()),
+        ("delivered", pa.int64()),
+        ("refused", pa.int64()),
+        ("times", pa.float64()),
+    ]
+)
+_UNDER_WAY: Final = 2
+"""So many lists of deliveries may wait for the broker while further ones are made."""
+_AT_ONCE: Final = 2_000
+"""So many deliveries make a list."""
+_LOOK: Final = 0.2
+
+
+@dataclass(frozen=True)
+class Delivering(InputPartition):
+    """What one task reads, judges and publishes, and under which session's name."""
+
+    judged: Judged
+    session: str
+
+
+def lanes(stretches: Iterable[Judged], session: str) -> list[Delivering]:
+    """Each stretch with a session of its own: the first of a stream has the first lane, and so on.
+
+    They are the same whenever a batch is run, and each one's stretches rise from batch to batch.
+    """
+    counts: dict[str, int] = {}
+    found = []
+    for judged in stretches:
+        stream = judged.stretch.stream
+        lane = counts[stream] = counts.get(stream, -1) + 1
+        found.append(Delivering(judged, f"deliver-{session}-{stream}-{lane}"))
+    return found
+
+
+def delivered(task: Delivering, options: Reading) -> Iterator[pa.RecordBatch]:
+    """Deliver what somebody wants of a stretch; gives one row of `COUNTS`."""
+    assert options.subscriptions is not None
+    stretch = task.judged.stretch
+    index = subscriptions(options.subscriptions, task.judged.cursor)
+    matched = names = 0
+    times = last = 0.0
+    moment = _moment(last)
+    with Publisher(task, options) as publisher:
+        for rows in _rows(stretch, options):
+            said = [_bare(record) for record in rows.records]
+            for place, found in wanted(said, index):
+                if rows.times[place] != last:  # many events have the same
+                    last = rows.times[place]
+                    moment = _moment(last)
+                id = f"{stretch.stream}:{rows.ticks[place]}"
+                for delivery in deliveries(said[place], found, id=id, time=moment):
+                    publisher.put(delivery)
+                matched += 1
+                names += len(found)
+                times += last
+    counts = (stretch.end - stretch.start, matched, names, publisher.refused, times)
+    arrays = [pa.array([count], field.type) for count, field in zip(counts, _COLUMNS, strict=True)]
+    yield pa.RecordBatch.from_arrays(arrays, schema=_COLUMNS)
+
+
+def _rows(stretch: Stretch, options: Reading) -> Iterator[Rows]:
+    while True:
+        try:
+            yield from read_rows(stretch, options.broker, options.filter)
+            return
+        except Gone as gone:
+            if options.on_gap == "fail" or gone.upto <= gone.after:
+                raise
+            stretch = replace(stretch, start=min(gone.upto, stretch.end))
+
+
+def _bare(record: dict[str, object]) -> Notification:
+    found = Notification.__new__(Notification)  # it was looked at when it was published
+    found.attributes, found.packed = record, None
+    return found
+
+
+def _moment(seconds: float) -> datetime:
+    """A time as events have it: cut to microseconds."""
+    whole = int(seconds)
+    return datetime.fromtimestamp(whole, UTC).replace(microsecond=int((seconds - whole) * 1e6))
+
+
+class Publisher:
+    """Publishes the deliveries of one stretch, those that an earlier try has not."""
+
+    def __init__(self, task: Delivering, options: Reading) -> None:
+        assert options.dead_letters is not None
+        start = task.judged.stretch.start
+        self._broker = broker = options.broker
+        self._client = connect_sync(
+            broker.url,
+            token=broker.token,
+            name=task.session,
+            tls=broker.authority,
+            wait=broker.timeout,
+        )
+        self._letters = DeadLetters(options.dead_letters, f"{task.session}-{start}.jsonl")
+        self._number = ROOM * start
+        """Of the last delivery."""
+        self._fresh: list[Notification] = []
+        self._under_way: deque[tuple[Future[int], list[tuple[Notification, str]]]] = deque()
+
+    @property
+    def refused(self) -> int:
+        """How many deliveries were not published, and are dead letters."""
+        return self._letters.count
+
+    def __enter__(self) -> Publisher:
+        client = self._client.open()
+        self._behind = max(client.kept, self._number)
+        self._largest = client.largest
+        client.leave_out(self._number)
+        return self
+
+    def __exit__(self, kind: object, *about: object) -> None:
+        try:
+            if kind is None:
+                self._send()
+                while self._under_way:
+                    self._wait()
+        finally:
+            for work, _ in self._under_way:
+                work.cancel()
+            self._letters.close()
+            self._client.close()
+
+    def put(self, delivery: Notification) -> None:
+        """Publish a delivery, with others; waits if much is under way."""
+        size = len(memoryview(pack_notification(delivery)))
+        if size > self._largest:
+            self._refuse(delivery, f"it has {size:,} bytes; the broker takes {self._largest:,}")
+            return  # without a number: it is as large if the task is run again
+        self._number += 1
+        if self._number > self._behind:
+            self._fresh.append(delivery)
+            if len(self._fresh) >= _AT_ONCE:
+                self._send()
+
+    def _send(self) -> None:
+        if not self._fresh:
+            return
+        while len(self._under_way) >= _UNDER_WAY:
+            self._wait()
+        fresh, self._fresh = self._fresh, []
+        refusals: list[tuple[Notification, str]] = []
+
+        def refuse(index: int, problem: TidingsError) -> None:
+            refusals.append((fresh[index], str(problem)))
+
+        self._under_way.append((self._client.publish_soon(fresh, on_refused=refuse), refusals))
+
+    def _wait(self) -> None:
+        """Until the oldest that is under way is on the broker's disk."""
+        future, refusals = self._under_way[0]
+        kept, moved_at = self._client.kept, monotonic()
+        while not wait([future], timeout=_LOOK).done:
+            if self._client.kept != kept:
+                kept, moved_at = self._client.kept, monotonic()
+            elif monotonic() - moved_at > self._broker.timeout:
+                raise TidingsError(
+                    f"the broker at {self._broker.url} has kept nothing for "
+                    f"{self._broker.timeout:g} seconds; deliveries will go on behind number {kept}"
+                )
+        self._under_way.popleft()
+        future.result()
+        for delivery, reason in refusals:
+            self._refuse(delivery, reason)
+
+    def _refuse(self, delivery: Notification, reason: str) -> None:
+        where = {"id": delivery[ID], "names": len(delivery[FOR])}
+        self._letters.add(where, reason, delivery.to_json())

@@ -1,0 +1,109 @@
+"""The tally: how delivering goes on, added up from what Spark tells of its batches."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import datetime
+from time import monotonic
+from typing import Any, Final, NamedTuple
+
+from tidings.spark.bulk.registrations import Registrations
+
+METRICS: Final = "deliveries"
+"""The name under which Spark adds up what a query delivers: matched, delivered, and time."""
+_CAUSE: Final = re.compile(r"^(?:[a-z_]+\.)+[A-Za-z]+(?:Error|Refused|Failed|Closed|Exception): ")
+
+
+class Report(NamedTuple):
+    """How delivering goes on."""
+
+    events: int = 0
+    """So many ticks of the brokers' streams were read since the start,"""
+    matched: int = 0
+    """so many deliveries made of them: one for each event that somebody wants,"""
+    delivered: int = 0
+    """and so many names reached by them: (event, name) pairs."""
+    batches: int = 0
+    seconds: float = 0.0
+    """Since the start."""
+    rate: float = 0.0
+    """Ticks per second of late."""
+    latency: float | None = None
+    """Seconds from publication to delivery, the mean of the last batch that had any."""
+    subscriptions: int = 0
+    """So many are in force,"""
+    refused: int = 0
+    """and so many registrations were none;"""
+    why: str = ""
+    """this is wrong with the last of them."""
+
+
+class Tally:
+    """Adds up what Spark tells of batches."""
+
+    def __init__(self) -> None:
+        self._began = self._at = monotonic()
+        self._last = -1
+        self._report = Report()
+
+    def add(self, news: list[Any]) -> None:
+        """What there is to tell of the last batches, some of which may be known."""
+        events = 0
+        for about in news:
+            if about["batchId"] <= self._last or not about["sources"]:
+                continue
+            source = about["sources"][0]
+            start, end = _ticks(source["startOffset"]), _ticks(source["endOffset"])
+            if start is None or end is None or start == end:
+                continue  # the first has only a beginning; or it is told again, waiting for more
+            ticks = end - start
+            self._last = about["batchId"]
+            events += ticks
+            observed = about["observedMetrics"].get(METRICS)
+            matched = 0 if observed is None else observed["matched"] or 0
+            delivered = observed["delivered"] if matched else 0
+            before = self._report
+            self._report = before._replace(
+                events=before.events + ticks,
+                matched=before.matched + matched,
+                delivered=before.delivered + delivered,
+                batches=before.batches + 1,
+                latency=_ended(about) - observed["time"] / matched if matched else before.latency,
+            )
+        now = monotonic()
+        if events or now - self._at > 5.0:
+            self._report = self._report._replace(rate=events / max(now - self._at, 1e-9))
+            self._at = now
+
+    def report(self, known: Registrations) -> Report:
+        """All so far."""
+        return self._report._replace(
+            seconds=monotonic() - self._began,
+            subscriptions=known.count,
+            refused=known.refusals,
+            why=next(reversed(known.refused.values()), ""),
+        )
+
+
+def _ticks(offset: Any) -> int | None:
+    """How far an offset is, all streams together."""
+    said = json.loads(offset) if isinstance(offset, str) else offset
+    return sum(said["cursor"].values()) if said else None
+
+
+def _ended(about: Any) -> float:
+    """When a batch had ended, in seconds since 1970."""
+    began = datetime.fromisoformat(about["timestamp"])
+    return float(began.timestamp() + about["durationMs"].get("triggerExecution", 0) / 1e3)
+
+
+def cause(problem: BaseException | None) -> str:
+    """What went wrong, from among all that Java and Python say of it."""
+    if problem is None:
+        return "the query was stopped by somebody else"
+    lines = str(problem).splitlines()
+    for line in reversed(lines):
+        if _CAUSE.match(line):
+            return _CAUSE.sub("", line)
+    return lines[0] if lines else repr(problem)

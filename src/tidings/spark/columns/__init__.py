@@ -1,0 +1,1 @@
+"""Columns: filters as conditions that Spark itself evaluates."""

@@ -1,0 +1,142 @@
+"""The lake reader: a lake as a source of Spark, read by Python tasks straight into Arrow.
+
+Columns are those of the lake, with the types they have there (see `layout`), so an attribute of
+several kinds has several. Any other column is as `rows` says: the attribute of its name, or all of
+them as JSON in `attributes`. Of a WHERE, what the lake can do is done here: it leaves out files
+and rows; Spark then still does all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.datasource import Filter as SparkFilter
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StructType
+
+from tidings.events import Filter, TidingsError
+from tidings.spark.format.portions import Portion, plain, portions, read
+from tidings.spark.format.pushed_to_lake import Pushed
+from tidings.spark.lakes.layout import columns_of, days, to_events
+from tidings.spark.lakes.search import Question
+from tidings.spark.lakes.sifting import Sieve
+
+_OPTIONS: Final = ("lake", "filter", "since", "until")
+_SPARKS: Final = frozenset({"path"})
+_DAY: Final = "day"
+_ORIGIN: Final = ("stream", "tick", "time")
+
+
+def question(options: Mapping[str, str]) -> Question:
+    """What the options of a source say; `TidingsError` if that is nothing known."""
+    said = {name.lower(): text for name, text in options.items()}
+    for name in said.keys() - {*_OPTIONS, *_SPARKS}:
+        raise TidingsError(
+            f"there is no option {name!r} where a lake is read; there are {', '.join(_OPTIONS)}"
+        )
+    try:
+        return Question.of(said["lake"], said.get("filter"), said.get("since"), said.get("until"))
+    except TidingsError as problem:
+        raise TidingsError(f"{said['lake']}: {problem}") from None
+
+
+def spark_schema(question: Question) -> StructType:
+    """The lake's columns as Spark knows them."""
+    return from_arrow_schema(question.schema())
+
+
+@dataclass(frozen=True)
+class Share(InputPartition):
+    """What one task reads, and for which part of the filters, if these are in parts."""
+
+    portion: Portion
+    part: int = 0
+
+
+class LakeReader(DataSourceReader):
+    """Reads the rows of a lake that are wanted."""
+
+    def __init__(self, question: Question, schema: StructType) -> None:
+        self._question, self._spark_schema = question, schema
+        self._held = question.schema()
+        self._schema = to_arrow_schema(schema, timezone="UTC")
+        self._is_direct = all(_is_held(field, self._held) for field in self._schema)
+        if not self._is_direct:
+            from tidings.spark.format.rows import Rows
+
+            Rows(schema)  # is there such a column?
+        self._pushed = Pushed(Filter.all())
+
+    def pushFilters(self, filters: list[SparkFilter]) -> list[SparkFilter]:  # noqa: N802
+        if self._is_direct:
+            self._pushed = Pushed.of(filters, self._spark_schema)
+        return filters
+
+    def partitions(self) -> Sequence[InputPartition]:
+        found = self._question.search(self._filter)
+        files = [(f["path"], f["num_records"]) for f in found.found if self._pushed.may_hold(f)]
+        return [Share(portion) for portion in portions(self._question.lake, files)]
+
+    @property
+    def _filter(self) -> Filter:
+        return self._question.filter.intersect(self._pushed.filter)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if not isinstance(partition, Share):  # there is nothing to read
+            return
+        sieve = Sieve(self._filter, columns_of(self._held))
+        wanted = self._schema.names if self._is_direct else self._held.names
+        for batch in self._batches(partition, {*wanted, *sieve.used}):
+            chosen = sieve.sift(batch)
+            if chosen.num_rows:
+                yield self._given(chosen)
+
+    def _batches(
+        self, share: Share, names: set[str], encoded: Sequence[str] = ()
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of a share that are inside the window, with these columns."""
+        condition = self._pushed.condition(self._question.window.condition())
+        if condition is not None:
+            names = {*names, *_ORIGIN, "id"}
+        if _DAY in names:
+            names = {*names, "time"} - {_DAY}
+        schema = pa.schema([field for field in self._held if field.name in names])
+        for piece in share.portion:
+            yield from read(
+                self._question.lake, piece, schema, condition=condition, encoded=encoded
+            )
+
+    def _given(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows in the columns that were asked for."""
+        if not self._is_direct:
+            from tidings.spark.format.rows import Rows
+
+            return Rows(self._spark_schema).batch(list(to_events(batch)))  # type: ignore[arg-type]
+        arrays = plain_columns(batch, self._schema)
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+
+def plain_columns(batch: pa.RecordBatch, schema: pa.Schema) -> list[Any]:
+    """The columns of a schema, as Spark takes them."""
+    return [plain(_column(batch, field.name), field.type) for field in schema]
+
+
+def _column(batch: pa.RecordBatch, name: str) -> Any:
+    if name == _DAY:
+        return days(batch["time"].cast(pa.int64()).to_numpy(zero_copy_only=False))
+    return batch[name]
+
+
+def _is_held(field: pa.Field, held: pa.Schema) -> bool:
+    at = held.get_field_index(field.name)
+    return at >= 0 and _same(held.field(at).type, field.type)
+
+
+def _same(one: pa.DataType, other: pa.DataType) -> bool:
+    if pa.types.is_list(one) and pa.types.is_list(other):
+        return bool(one.value_type == other.value_type)
+    return bool(one == other)

@@ -1,0 +1,239 @@
+"""Readers: the streams of a network as a batch, or as a stream of batches, of Spark.
+
+An offset is a cursor, fixed by the driver before anybody reads: each task then reads its ticks
+straight from the broker, and reads the same if it has to do so again.
+
+Where events are judged by subscriptions, the offset also names how far their table was when it was
+made. Tasks judge by the table as of then, so that who wants an event is also the same again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from secrets import token_hex
+from time import time
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
+from pyspark.sql.datasource import Filter as SparkFilter
+from pyspark.sql.streaming.datasource import (
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from tidings.events import Filter, TidingsError
+from tidings.events.values import parse_time
+from tidings.node.requests import Cursor
+from tidings.spark.bulk.judging import Judged, Table, subscriptions, wanted
+from tidings.spark.bulk.publishing import TICKS, Delivering, delivered, lanes
+from tidings.spark.format.options import Reading, time_text
+from tidings.spark.format.pushed import pushed
+from tidings.spark.format.rows import Rows
+from tidings.spark.streams.places import ends, merged, ticks_before
+from tidings.spark.streams.stretch import Stretch, gap, read, split
+
+_VERSION: Final = 1
+_BEGIN: Final = "begin"
+
+
+class BatchReader(DataSourceReader):
+    """Reads what lies between two places in the streams."""
+
+    def __init__(self, options: Reading, schema: StructType) -> None:
+        Rows(schema)  # is there such a column?
+        self._options, self._schema, self._filter = options, schema, options.filter
+
+    def pushFilters(self, filters: list[SparkFilter]) -> list[SparkFilter]:  # noqa: N802
+        for filter in filters:
+            admitted = pushed(filter, self._schema)
+            if admitted is not None:
+                self._filter = self._filter.intersect(admitted)
+        return filters
+
+    def partitions(self) -> Sequence[InputPartition]:
+        options = self._options
+        last = ends(options.broker)
+        if not self._filter.conjunctions:
+            return []
+        match options.until:
+            case None:
+                end = last
+            case dict() as cursor:
+                end = {s: min(t, cursor.get(s, 0)) for s, t in last.items()}
+            case "begin":
+                raise TidingsError("option until: begin is where everything starts")
+            case moment:
+                end = ticks_before(options.broker, moment, last)
+        start: Cursor = options.since if isinstance(options.since, dict) else {}
+        since = options.since if isinstance(options.since, float) else 0.0
+        start = start | ticks_before(options.broker, since, end.keys() - start.keys())
+        for stream, tick in start.items():
+            if stream in last and tick > last[stream]:
+                raise TidingsError(f"option since: {gap(stream, tick, last[stream])}")
+        return split(start, end, last, most=options.partition)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return _batches(partition, self._options, self._filter, self._schema)
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads the streams as they grow."""
+
+    def __init__(self, options: Reading, schema: StructType) -> None:
+        if not options.deliver:
+            Rows(schema, judged=options.subscriptions is not None)
+        self._options, self._schema = options, schema
+        self._table = None if options.subscriptions is None else Table(options.subscriptions)
+        self._last: Cursor | None = None
+        """Where the streams are, as far as is known."""
+        self._target: Cursor | None = None
+        """No further than this."""
+        self._starts: Cursor = {}
+        """Where streams begin that no offset has named before."""
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        match self._options.since:
+            case None:
+                now = time()
+                return self._offset(time_text(now), ends(self._options.broker))
+            case dict() as cursor:
+                return self._offset(_BEGIN, cursor)
+            case "begin":
+                return self._offset(_BEGIN, {})
+            case moment:
+                return self._offset(time_text(moment), {})
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        return ReadMaxRows(self._options.most)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._target = ends(self._options.broker)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        begin = self._cursor(start)
+        self._last = last = ends(self._options.broker)
+        for stream, tick in begin.items():
+            if stream in last and last[stream] < tick:
+                if self._options.on_gap == "fail":
+                    raise TidingsError(gap(stream, tick, last[stream]))
+                begin = begin | {stream: last[stream]}
+        if self._target is not None:
+            target = self._target
+            last = {s: min(t, target[s]) for s, t in last.items() if s in target}
+        end = merged(begin, last)
+        if isinstance(limit, ReadMaxRows):
+            begin = begin | self._begun(start, end)
+            end = {s: begin[s] + n for s, n in _shares(begin, end, limit.max_rows).items()}
+        if end == self._cursor(start):  # what was registered meanwhile has nothing to judge yet
+            return start
+        return self._offset(start["since"], end, start.get("session", ""))
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        return None if self._last is None else self._offset(_BEGIN, self._last)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        begin, upto = self._cursor(start), self._cursor(end)
+        if self._last is None:
+            self._last = ends(self._options.broker)
+        begin = begin | self._begun(start, upto)
+        most = TICKS if self._options.deliver else self._options.partition
+        found = split(begin, upto, merged(upto, self._last), most=most)
+        if self._table is None:
+            return found
+        cursor = self._table.cursor_of(end)
+        judged = [Judged(stretch, cursor) for stretch in found]
+        return lanes(judged, end["session"]) if self._options.deliver else judged
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return _batches(partition, self._options, self._options.filter, self._schema)
+
+    # -- offsets -------------------------------------------------------------------------------
+
+    def _offset(self, since: str, cursor: Cursor, session: str = "") -> dict[str, Any]:
+        """Equal offsets are equal JSON: that is how Spark sees that there is nothing new."""
+        more: dict[str, Any] = {}
+        if self._table is not None:
+            more["subscriptions"] = self._table.now()
+        if self._options.deliver:
+            more["session"] = session or token_hex(8)
+        return {
+            "version": _VERSION,
+            "filter": self._options.filter.key,
+            "since": since,
+            "cursor": {stream: cursor[stream] for stream in sorted(cursor)},
+            **more,
+        }
+
+    def _cursor(self, offset: dict[str, Any]) -> Cursor:
+        """The cursor of an offset that this query can go on from."""
+        version, key = offset.get("version"), offset.get("filter")
+        if version != _VERSION:
+            raise TidingsError(
+                f"the checkpoint has offsets of version {version}; this tidings reads {_VERSION}"
+            )
+        if key != self._options.filter.key:
+            raise TidingsError(
+                "the checkpoint belongs to another filter than "
+                f"{str(self._options.filter)!r}: what it has passed over would be missing. Use "
+                "the filter it was begun with, or another checkpointLocation"
+            )
+        if self._table is not None:
+            self._table.cursor_of(offset)  # is it of these subscriptions?
+        return {str(s): int(t) for s, t in offset["cursor"].items()}
+
+    def _begun(self, start: dict[str, Any], end: Cursor) -> Cursor:
+        """Where streams begin that turned up after `start`."""
+        new = end.keys() - start["cursor"].keys()
+        unknown = new - self._starts.keys()
+        since = 0.0 if start["since"] == _BEGIN else parse_time(start["since"]).timestamp()
+        self._starts |= ticks_before(self._options.broker, since, unknown)
+        for stream in unknown:
+            if stream not in self._starts:
+                raise TidingsError(f"stream {stream} cannot be reached any more; is its broker up?")
+        return {s: min(end[s], self._starts[s]) for s in new}
+
+
+def _shares(start: Cursor, end: Cursor, most: int) -> Cursor:
+    """How far to go in each stream so that it is no more than so many ticks in all.
+
+    A stream that has less than its share leaves the rest to the others.
+
+    >>> _shares({"paris": 0, "rome": 0}, {"paris": 100, "rome": 3}, 10)
+    {'rome': 3, 'paris': 7}
+    """
+    shares: Cursor = {}
+    for left, (stream, upto) in zip(
+        range(len(end), 0, -1), sorted(end.items(), key=lambda e: e[1] - start[e[0]]), strict=True
+    ):
+        share = -(-most // left)  # rounded up, so that one tick at least is read
+        shares[stream] = min(upto - start[stream], share)
+        most -= shares[stream]
+    return shares
+
+
+def _batches(
+    partition: InputPartition, options: Reading, filter: Filter, schema: StructType
+) -> Iterator[pa.RecordBatch]:
+    fail, is_judged = options.on_mismatch == "fail", options.subscriptions is not None
+    match partition:
+        case Delivering():
+            yield from delivered(partition, options)
+        case Judged(stretch, cursor):
+            assert options.subscriptions is not None
+            index = subscriptions(options.subscriptions, cursor)
+            rows = Rows(schema, fail=fail, judged=is_judged)
+            for events in read(stretch, options, filter):
+                found = dict(wanted([event.notification for event in events], index))
+                if found:
+                    yield rows.batch([events[place] for place in found], list(found.values()))
+        case Stretch():  # else there is nothing to read
+            rows = Rows(schema, fail=fail)
+            for events in read(partition, options, filter):
+                yield rows.batch(events)

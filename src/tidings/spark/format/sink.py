@@ -1,0 +1,294 @@
+"""The sink: rows, published as notifications; of a stream, exactly once.
+
+A column is an attribute, and null means that it is absent; structs become dotted names, arrays
+become sets. A single column `event` of type STRING is the notification in JSON. How a row is
+published once although Spark may bring it twice is told in `staging`.
+
+A row that is no notification goes to the dead letters with the reason, or fails the query.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from typing import Any, Final
+from uuid import uuid4
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    DoubleType,
+    FloatType,
+    IntegralType,
+    MapType,
+    NullType,
+    StringType,
+    StructType,
+    TimestampType,
+)
+
+from tidings.client import Client, connect
+from tidings.events import Notification, TidingsError
+from tidings.node.records import WireLimits
+from tidings.spark.format.letters import DeadLetters
+from tidings.spark.format.options import Writing
+from tidings.spark.format.staging import Manifest, Staging, size_of
+
+_PLAIN: Final = (
+    StringType,
+    BooleanType,
+    IntegralType,
+    DoubleType,
+    FloatType,
+    TimestampType,
+    BinaryType,
+    NullType,
+)
+_EVENT: Final = "event"
+_LOOK: Final = 0.2
+"""How often to look whether the broker still takes something, in seconds."""
+_SHOWN: Final = 200
+
+
+@dataclass(frozen=True)
+class Staged(WriterCommitMessage):
+    """What a task has written down."""
+
+    query: str
+    partition: int
+    file: str
+    count: int
+    largest: int
+    """Bytes of the largest notification."""
+
+
+class _Writer:
+    """What is the same of a batch and a stream."""
+
+    def __init__(self, options: Writing, schema: StructType, *, overwrite: bool) -> None:
+        if overwrite:
+            raise TidingsError("what is published stays published: use mode append, or update")
+        for field in schema:
+            _check(field.name, field.dataType)
+        self._options = options
+        self._names = schema.fieldNames()
+        self._is_json = self._names == [_EVENT] and isinstance(schema[0].dataType, StringType)
+
+    def _stage(
+        self, batches: Iterator[pa.RecordBatch], folder: str, query: str, batch: int
+    ) -> Staged:
+        context = TaskContext.get()
+        partition = 0 if context is None else context.partitionId()
+        with ExitStack() as stack:
+            refused = None
+            if self._options.dead_letters is not None:
+                # A task that runs again writes it anew.
+                name = f"{query}-{batch}-{partition}.jsonl"
+                refused = stack.enter_context(DeadLetters(self._options.dead_letters, name))
+            rows = self._notifications(batches, partition, refused)
+            file, count, largest = Staging(folder, query).write(rows)
+        return Staged(query, partition, file, count, largest)
+
+    def _notifications(
+        self, batches: Iterator[pa.RecordBatch], partition: int, refused: DeadLetters | None
+    ) -> Iterator[tuple[int, Notification]]:
+        number = 0
+        limits = WireLimits()
+        for batch in batches:
+            named = batch.rename_columns(self._names)
+            for row in named.to_pylist(maps_as_pydicts="strict"):
+                number += 1
+                try:
+                    yield number, self._notification(row, limits)
+                except TidingsError as problem:
+                    if refused is None:
+                        raise TidingsError(
+                            f"row {number} of partition {partition} is no notification: {problem}. "
+                            f"It is {str(row)[:_SHOWN]}. With the option deadLetters, a folder, "
+                            "such rows go there"
+                        ) from None
+                    refused.add({"partition": partition, "row": number}, str(problem), row)
+
+    def _notification(self, row: dict[str, Any], limits: WireLimits) -> Notification:
+        if not self._is_json:
+            said = Notification(row)
+        elif row[_EVENT] is None:
+            raise TidingsError("there is no event")
+        else:
+            said = Notification.from_json(row[_EVENT])
+        limits.check(said)
+        size = size_of(said)
+        if size > self._options.most:
+            raise TidingsError(f"it has {size:,} bytes; maxEventBytes is {self._options.most:,}")
+        return said
+
+    def _publish(self, staging: Staging, messages: Sequence[Staged], batch: int) -> None:
+        """Publish what the tasks have written, or what an earlier try had begun to publish."""
+        manifest = staging.manifest(batch)
+        if manifest is None and not any(m.count for m in messages):
+            staging.clear(batch)
+        elif manifest is None or not manifest.is_done:
+            asyncio.run(self._published(staging, manifest, messages, batch))
+        else:
+            staging.clear(batch)
+
+    async def _published(
+        self, staging: Staging, manifest: Manifest | None, messages: Sequence[Staged], batch: int
+    ) -> None:
+        broker = self._options.broker
+        session = f"spark-{staging.folder.name}"
+        client = await connect(
+            broker.url,
+            token=broker.token,
+            name=session,
+            tls=broker.authority,
+            wait=broker.timeout,
+        )
+        try:
+            if manifest is None:
+                _check_size(client, messages)  # while other rows can still be staged instead
+                files = tuple(m.file for m in messages if m.count)
+                total = sum(m.count for m in messages)
+                manifest = Manifest(batch, files, total, client.broker, client.kept)
+                staging.decide(manifest)
+            done = client.kept - manifest.behind
+            if client.broker != manifest.broker or not 0 <= done <= manifest.total:
+                raise TidingsError(
+                    f"batch {batch} was being published at broker {manifest.broker}, behind number "
+                    f"{manifest.behind}; the one at {broker.url} is {client.broker} and knows "
+                    f"number {client.kept} of {session}: what of it was published cannot be known"
+                )
+            await self._send(client, staging, manifest, done)
+            staging.finish(manifest)
+        finally:
+            await client.close(within=1.0)
+
+    async def _send(self, client: Client, staging: Staging, manifest: Manifest, done: int) -> None:
+        timeout = self._options.broker.timeout
+        folder = self._options.dead_letters or str(staging.folder / "refused")
+        name = f"{staging.folder.name}-{manifest.batch}-broker-{done}.jsonl"
+        with DeadLetters(folder, name) as refused:
+
+            def refuse(index: int, problem: TidingsError) -> None:
+                event = next(staging.events(manifest.files, skip=done + index))
+                refused.add({"row": event.tick}, str(problem), event.notification.to_json())
+
+            events = staging.events(manifest.files, skip=done)
+            work = asyncio.create_task(
+                client.publish_many((e.notification for e in events), on_refused=refuse)
+            )
+            kept, moved_at = client.kept, monotonic()
+            while not (await asyncio.wait([work], timeout=_LOOK))[0]:
+                if client.kept != kept:
+                    kept, moved_at = client.kept, monotonic()
+                elif monotonic() - moved_at > timeout:
+                    work.cancel()
+                    raise TidingsError(
+                        f"the broker at {self._options.broker.url} has kept nothing for "
+                        f"{timeout:g} seconds; batch {manifest.batch} will go on behind "
+                        f"{kept - manifest.behind} of {manifest.total} rows"
+                    )
+            work.result()
+        if refused.count and self._options.dead_letters is None:
+            staging.finish(manifest)
+            raise TidingsError(
+                f"the broker has refused {refused.count} of {manifest.total} rows, which are in "
+                f"{refused.path} with the reasons; the others are published"
+            )
+
+
+class StreamWriter(_Writer, DataSourceStreamArrowWriter):
+    """Publishes each row of a stream once."""
+
+    def __init__(self, options: Writing, schema: StructType, *, overwrite: bool) -> None:
+        super().__init__(options, schema, overwrite=overwrite)
+        if options.staging is None:
+            raise TidingsError(
+                "option staging: give a folder that the driver and all workers share, or a "
+                "checkpointLocation that is one"
+            )
+        self._folder = options.staging
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
+        context = TaskContext.get()
+        query = None if context is None else context.getLocalProperty("sql.streaming.queryId")
+        batch = None if context is None else context.getLocalProperty("streaming.sql.batchId")
+        assert query is not None
+        assert batch is not None
+        return self._stage(iterator, self._folder, query, int(batch))
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        staged = _of(messages)
+        if staged:
+            self._publish(Staging(self._folder, staged[0].query), staged, batchId)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        for message in _of(messages):
+            Staging(self._folder, message.query).discard([message.file])
+
+
+class BatchWriter(_Writer, DataSourceArrowWriter):
+    """Publishes the rows of a batch: each once if the job is run once."""
+
+    def __init__(self, options: Writing, schema: StructType, *, overwrite: bool) -> None:
+        super().__init__(options, schema, overwrite=overwrite)
+        self._folder = options.staging or str(Path(tempfile.gettempdir()) / "tidings-staging")
+        self._job = uuid4().hex
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
+        return self._stage(iterator, self._folder, self._job, 0)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        staging = Staging(self._folder, self._job)
+        self._publish(staging, _of(messages), 0)
+        shutil.rmtree(staging.folder, ignore_errors=True)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        shutil.rmtree(Staging(self._folder, self._job).folder, ignore_errors=True)
+
+
+def _of(messages: Sequence[WriterCommitMessage | None]) -> list[Staged]:
+    """What was staged, by partition."""
+    return sorted((m for m in messages if isinstance(m, Staged)), key=lambda m: m.partition)
+
+
+def _check_size(client: Client, messages: Sequence[Staged]) -> None:
+    size, limit = max(m.largest for m in messages), client.largest
+    if size > limit:
+        raise TidingsError(
+            f"a row has {size:,} bytes, and broker {client.broker} takes {limit:,} at most. With "
+            f"the options maxEventBytes = {limit} and deadLetters, such rows become dead letters"
+        )
+
+
+def _check(name: str, kind: DataType) -> None:
+    """Whether a column's values can be an attribute's; `TidingsError` says which can."""
+    match kind:
+        case StructType():
+            for field in kind:
+                _check(f"{name}.{field.name}", field.dataType)
+        case ArrayType():
+            _check(name, kind.elementType)
+        case MapType(keyType=StringType()):
+            _check(name, kind.valueType)
+        case _ if not isinstance(kind, _PLAIN):
+            raise TidingsError(
+                f"column {name} is {kind.simpleString().upper()}, which no attribute can be; cast "
+                "it to STRING, BOOLEAN, BIGINT, DOUBLE, TIMESTAMP or BINARY, or arrays or structs "
+                "of these"
+            )

@@ -1,0 +1,265 @@
+"""History: what a filter admits, from a lake and then from brokers, with no gap and no repeat.
+
+A lake knows up to which tick it holds each stream. So it is read up to there, and a subscription
+begins right behind::
+
+    lake      1 ─────────────── 120                 it holds paris:120
+    brokers              90 ─────────── 200 ──▶     and they keep paris from 90 on
+    told      1 ─────────────── 120 ──────────▶
+
+Nobody stands still meanwhile. If brokers have let go of what comes next, the lake is asked again,
+which may have it by now; only what neither of them has is missing, and that is an error.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from datetime import datetime
+from itertools import chain
+from time import monotonic
+from types import TracebackType
+from typing import Final
+
+from tidings.client import CursorTooOld, Event, PlainClient, PlainSubscription
+from tidings.client.positions import Beginning, cursor_text, read_cursor
+from tidings.events import Filter
+from tidings.node.messages import Event as NodeEvent
+from tidings.node.requests import Cursor
+from tidings.spark.lakes.lake import Gap, Lake
+from tidings.spark.lakes.layout import Archived
+from tidings.spark.lakes.past import history, places, read, served, start_of
+
+__all__ = ["History", "history", "served"]
+
+_OFTEN: Final = 1.0
+"""Brokers are told so often what of the lake is acknowledged."""
+
+
+class History:
+    """A subscription that begins in a lake; read it like one of the plain client, and close it.
+
+    Its events are those that a subscription would have told if brokers had kept everything: each
+    once, and each stream in its order. `CursorTooOld` says what neither lake nor brokers have.
+
+    A durable one is known to its broker from the start, and acknowledged there also while it
+    reads from the lake. Without `since` it goes on where it was, and reads from the lake only
+    what brokers no longer keep.
+    """
+
+    def __init__(
+        self,
+        client: PlainClient,
+        lake: Lake,
+        filter: Filter | str,
+        *,
+        since: Beginning = None,
+        until: datetime | None = None,
+        durable: str | None = None,
+    ) -> None:
+        self.filter: Final = served(lake, filter)
+        self._client, self._lake = client, lake
+        self._until, self._durable = until, durable
+        self._position: Cursor
+        self._position, self._earliest = start_of(since)
+        self._since: Beginning = since if self._earliest is None else self._earliest
+        self._missed = self._count = 0
+        self._done: Event | None = None
+        self._said_at = monotonic()
+        self._next_past: Event | None = None
+        self._live: PlainSubscription | None = None
+        self._past: Iterator[Event] = iter(())
+        if since is not None:
+            self._enter()
+            if self._durable is not None and self._position:
+                self._place()
+            return
+        try:
+            self._live = self._subscribed()
+        except CursorTooOld as problem:
+            self._go_back(problem)
+
+    def __enter__(self) -> History:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Hear no more. A durable one goes on later behind what is acknowledged."""
+        if self._live is not None:
+            self._live.close()
+        elif self._done is not None:
+            self._say_done()
+
+    # -- what it knows -------------------------------------------------------------------------
+
+    @property
+    def waiting(self) -> int:
+        """How many events can be read at once, or 1 if it is not known how many more."""
+        if self._next_past is not None:
+            return 1
+        return 0 if self._live is None else self._live.waiting
+
+    @property
+    def missed(self) -> int:
+        """How many events it was not told of since nobody read the ones before; only if live."""
+        return self._missed + (0 if self._live is None else self._live.missed)
+
+    def gaps(self) -> list[Gap]:
+        """What the lake knows to be missing of what was asked for."""
+        if self._since is None:
+            return []
+        begin = {} if self._earliest is not None else start_of(self._since)[0]
+        found = [gap for gap in self._lake.gaps() if gap.upto > begin.get(gap.stream, 0)]
+        return [gap for gap in found if self._earliest is None or not self._is_early(gap)]
+
+    def _is_early(self, gap: Gap) -> bool:
+        """Whether what follows on a gap is before all that is asked for, and so is the gap."""
+        held = self._lake.held()
+        since = {**held, gap.stream: gap.upto}
+        after = next(self._lake.events(since=since, until={gap.stream: held[gap.stream]}), None)
+        return after is not None and self._earliest is not None and after.time < self._earliest
+
+    # -- events --------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[Event]:
+        while (event := self._next()) is not None:
+            yield event
+
+    def until_live(self) -> Iterator[Event]:
+        """The events until it has caught up: all that there is, and then the end."""
+        while (event := self._next(or_live=True)) is not None:
+            yield event
+
+    def get(self, timeout: float | None = None) -> Event:
+        """The next event; `TimeoutError` if there is none for so many seconds."""
+        event = self._next(timeout)
+        assert event is not None, "a subscription without an end has ended"
+        return event
+
+    def acknowledge(self, event: Event) -> None:
+        """What `Event.ack` does for events of the lake."""
+        self._done = event
+        if self._live is not None:
+            self._live.acknowledge(event)
+        elif monotonic() > self._said_at + _OFTEN:
+            self._say_done()
+
+    def _say_done(self) -> None:
+        self._said_at = monotonic()
+        if self._durable is not None and self._done is not None:
+            self._client.acknowledge(self._durable, self._done.position)
+
+    def _next(self, timeout: float | None = None, *, or_live: bool = False) -> Event | None:
+        while True:
+            if (event := self._next_past) is not None:
+                self._next_past = next(self._past, None)
+                return event
+            try:
+                if self._live is None:
+                    self._live = self._subscribed()
+                event = _heard(self._live, timeout, or_live=or_live)
+                self._count = self._count if event is None else event.sequence
+            except CursorTooOld as problem:
+                self._go_back(problem)
+                continue
+            if event is None or self._earliest is None or event.time >= self._earliest:
+                return event
+
+    # -- from one to the other -----------------------------------------------------------------
+
+    def _enter(self) -> None:
+        """Begin with what the lake has behind the position, if it has anything."""
+        view = self._lake.snapshot()
+        past, behind = read(view, self.filter, self._position, self._earliest, self._until)
+        if not self._position:
+            self._position = places(view, self._earliest)
+        self._past = chain(self._told(past), self._passed(behind))
+        self._next_past = next(self._past, None)
+
+    def _told(self, past: Iterator[Archived]) -> Iterator[Event]:
+        """Events of the lake, as a subscription has them."""
+        for stream, tick, time, notification in past:
+            if self._earliest is not None and time < self._earliest:
+                continue
+            self._count += 1
+            # The next float up, so that to be cut to microseconds does not change it.
+            moment = math.nextafter(time.timestamp(), math.inf)
+            said = NodeEvent(stream, tick, notification, False, moment)
+            yield Event(said, self._position, self._count, self)
+            self._position = {**self._position, stream: tick}
+
+    def _passed(self, cursor: Mapping[str, int]) -> Iterator[Event]:
+        """No event: what there was up to here has been told."""
+        self._position = {**self._position, **cursor}
+        yield from ()
+
+    def _subscribed(self) -> PlainSubscription:
+        found = self._client.subscribe(
+            self.filter,
+            durable=self._durable,
+            since=self._position or self._since,
+            told=self._count,
+        )
+        if self._done is not None:
+            found.acknowledge(self._done)
+        return found
+
+    def _place(self) -> None:
+        """Let the broker know where a durable subscription begins, though it may not keep that."""
+        with suppress(CursorTooOld):
+            self._client.subscribe(
+                self.filter, durable=self._durable, since=self._position, queue=1, told=1
+            ).close()
+
+    def _go_back(self, problem: CursorTooOld) -> None:
+        """Brokers no longer keep what comes next; perhaps the lake has it."""
+        if self._live is not None:
+            self._missed += self._live.missed
+            self._live = None
+        stream = problem.stream
+        told = read_cursor(problem.cursor)
+        if stream not in told:
+            raise problem
+        kept, here = told[stream], problem.position
+        self._position = {**self._position, **told, stream: here}
+        if self._lake.held().get(stream, 0) > here:
+            self._enter()
+        elif here < kept and self._is_before(stream, kept):
+            self._position = {**self._position, stream: kept}
+        else:
+            cursor = cursor_text({**self._position, stream: kept})
+            raise CursorTooOld(self._lack(problem, kept), cursor, stream, here) from problem
+
+    def _lack(self, problem: CursorTooOld, kept: int) -> str:
+        """What neither brokers nor the lake have."""
+        if kept < problem.position:
+            return f"{problem}: this is not the {problem.stream} that was archived"
+        upto = self._lake.held().get(problem.stream)
+        holds = "nothing of it" if upto is None else f"it up to tick {upto}"
+        return (
+            f"ticks {problem.position + 1} to {kept} of {problem.stream} are no longer kept, and "
+            f"not in the lake {self._lake.path}, which holds {holds}; does `tidings pipeline "
+            "archive` run?"
+        )
+
+    def _is_before(self, stream: str, kept: int) -> bool:
+        """Whether all of a stream up to a tick, which nobody keeps, is before what is wanted."""
+        if self._earliest is None:
+            return False
+        with self._client.subscribe(Filter.all(), since=self._earliest) as events:
+            first = next((e.tick for e in events.until_live() if e.stream == stream), None)
+        return first is None or first > kept + 1
+
+
+def _heard(events: PlainSubscription, timeout: float | None, *, or_live: bool) -> Event | None:
+    if or_live:
+        return next(events.until_live(), None)
+    return next(iter(events), None) if timeout is None else events.get(timeout)

@@ -1,0 +1,125 @@
+"""A search: which files of a lake to read, and which of their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from tidings.client.positions import Beginning
+from tidings.events import Filter, TidingsError
+from tidings.spark.lakes.layout import FIXED, KINDS, Columns, columns_of, days
+from tidings.spark.lakes.pruning import Statistics, Window, may_match
+from tidings.spark.lakes.sifting import Sieve
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+ROWS: Final = 65_536
+"""So many are in a batch at most."""
+_ALWAYS: Final = ("path", "num_records", "partition.day")
+
+
+def schema_of(table: DeltaTable) -> pa.Schema:
+    """The columns, the fixed ones first: Delta puts `day` behind all that it knew before."""
+    found = pa.schema(table.schema().to_arrow())
+    fixed = [found.field(name) for name in FIXED.names]
+    return pa.schema([*fixed, *(field for field in found if field.name not in FIXED.names)])
+
+
+class Search:
+    """What is to be read, as of one version of the table."""
+
+    def __init__(self, path: Path, table: DeltaTable, filter: Filter, window: Window) -> None:
+        self._path = path
+        self._schema = schema_of(table)
+        self._columns: Columns = columns_of(self._schema)
+        self._sieve = Sieve(filter, self._columns)
+        self._condition = window.condition()
+        statistics = pa.table(table.get_add_actions(flatten=True))
+        self.found: list[Statistics] = [
+            file
+            for file in _chosen(statistics, filter, self._columns)
+            if window.may_hold(file) and may_match(file, filter, self._columns)
+        ]
+        """What is known of each file that is to be read."""
+        self.files: list[tuple[str, Any]] = sorted(
+            ((file["path"], _edge(file.get("min.time"))) for file in self.found),
+            key=lambda pair: (pair[1] is not None, pair[1].as_py() if pair[1] else None, pair[0]),
+        )
+        """The files, by the earliest time that they may hold (first, if it is not known)."""
+
+    def rows(self, path: str) -> Iterator[pa.RecordBatch]:
+        """The rows of a file that are wanted."""
+        stored = pa.schema([f for f in self._schema if f.name != "day"])
+        found = ds.dataset(str(self._path / path), schema=stored, format="parquet")
+        for batch in found.to_batches(filter=self._condition, batch_size=ROWS):
+            if batch.num_rows and (sifted := self._sieve.sift(batch)).num_rows:
+                yield _with_day(sifted, self._schema)
+
+
+def _chosen(statistics: pa.Table, filter: Filter, columns: Columns) -> list[dict[str, Any]]:
+    """What is said of each file, as far as it matters here."""
+    names = {name for c in filter.conjunctions for name in c.constraints}
+    used = {"stream", "tick", "time", "rest"}
+    used.update(column for name in names for column in columns.get(name, {}).values())
+    wanted = {f"{what}.{column}" for what in ("min", "max", "null_count") for column in used}
+    kept = [n for n in statistics.column_names if n in wanted or n in _ALWAYS]
+    return statistics.select(kept).to_pylist()  # type: ignore[no-any-return]
+
+
+def _edge(when: datetime | None) -> Any:
+    if when is None:
+        return None
+    return pa.scalar(when.replace(tzinfo=UTC) - timedelta(milliseconds=1), KINDS["time"])
+
+
+def _with_day(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    times = batch["time"].cast(pa.int64()).to_numpy(zero_copy_only=False)
+    at = schema.get_field_index("day")
+    arrays = batch.columns
+    return pa.RecordBatch.from_arrays([*arrays[:at], days(times), *arrays[at:]], schema=schema)
+
+
+@dataclass(frozen=True)
+class Question:
+    """What of a lake is wanted."""
+
+    lake: Path
+    filter: Filter
+    window: Window
+
+    @classmethod
+    def of(
+        cls,
+        lake: str | Path,
+        filter: Filter | str | None = None,
+        since: Beginning = None,
+        until: Beginning = None,
+    ) -> Question:
+        """As a program says it; `TidingsError` if the lake is none."""
+        wanted = Filter.parse(filter) if isinstance(filter, str) else filter
+        return cls(Path(lake).absolute(), wanted or Filter.all(), Window.of(since, until))
+
+    def search(self, filter: Filter | None = None) -> Search:
+        """The files, as of now."""
+        return Search(self.lake, self.table(), filter or self.filter, self.window)
+
+    def table(self) -> Any:
+        """The Delta table, as of now."""
+        from deltalake import DeltaTable
+        from deltalake.exceptions import TableNotFoundError
+
+        try:
+            return DeltaTable(self.lake)
+        except TableNotFoundError:
+            raise TidingsError(f"{self.lake}: there is no lake here") from None
+
+    def schema(self) -> pa.Schema:
+        """The lake's columns, as of now."""
+        return schema_of(self.table())

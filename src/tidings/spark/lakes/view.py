@@ -1,0 +1,116 @@
+"""A view of a lake: what it held at one moment, however long one looks at it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidings.client.positions import Beginning
+from tidings.events import Filter
+from tidings.spark.lakes.layout import KINDS, Archived, to_events
+from tidings.spark.lakes.ledger import GAP, STREAM, WRITER
+from tidings.spark.lakes.pruning import Window
+from tidings.spark.lakes.search import ROWS, Search, schema_of
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+_ORDER: Final = [("time", "ascending"), ("stream", "ascending"), ("tick", "ascending")]
+_END: Final = pa.scalar(datetime.max.replace(tzinfo=UTC), KINDS["time"])
+
+
+class Gap(NamedTuple):
+    """Events that the lake lacks: those of `stream` behind `after`, up to and with `upto`."""
+
+    stream: str
+    after: int
+    upto: int
+
+
+class View:
+    """One version of a lake's table; made by `Lake.snapshot`.
+
+    All that it says belongs together: `events()` are those up to `held()`, and no others.
+    """
+
+    def __init__(self, path: Path, table: DeltaTable, numbers: Mapping[str, int]) -> None:
+        self.path: Final = path
+        self.table: Final = table
+        self._numbers = numbers
+
+    def schema(self) -> pa.Schema:
+        """The columns."""
+        return schema_of(self.table)
+
+    def held(self) -> dict[str, int]:
+        """Of each stream, the tick up to which the lake has all that it is to have."""
+        return _named(STREAM, self._numbers)
+
+    def gaps(self) -> list[Gap]:
+        """What is known to be missing, since nobody kept it for long enough."""
+        found = _named(GAP, self._numbers)
+        places = ((*place.rpartition("/")[::2], upto) for place, upto in found.items())
+        return sorted(Gap(stream, int(after), upto) for stream, after, upto in places)
+
+    def written(self, writer: str) -> int:
+        """The last version that was appended under this name; 0 if none was."""
+        return self._numbers.get(WRITER + writer, 0)
+
+    def scan(
+        self,
+        filter: Filter | str | None = None,
+        *,
+        since: Beginning = None,
+        until: Beginning = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows that match; see `Lake.scan`."""
+        search = self.search(filter, since, until)
+        for path, _ in search.files:
+            yield from search.rows(path)
+
+    def events(
+        self,
+        filter: Filter | str | None = None,
+        *,
+        since: Beginning = None,
+        until: Beginning = None,
+    ) -> Iterator[Archived]:
+        """The events that match, in the order of time; see `Lake.events`."""
+        search = self.search(filter, since, until)
+        waiting: list[pa.RecordBatch] = []
+        for number, (path, _) in enumerate(search.files, start=1):
+            waiting += search.rows(path)
+            if not waiting:
+                continue
+            rows = pa.Table.from_batches(waiting).sort_by(_ORDER)
+            # What is in the files to come is not earlier than the earliest of the next one.
+            edge = search.files[number][1] if number < len(search.files) else _END
+            early = 0 if edge is None else pc.sum(pc.less(rows["time"], edge)).as_py()
+            for batch in rows.slice(0, early).to_batches(ROWS):
+                yield from to_events(batch)
+            waiting = rows.slice(early).to_batches()
+
+    def files(
+        self,
+        filter: Filter | str | None = None,
+        *,
+        since: Beginning = None,
+        until: Beginning = None,
+    ) -> list[str]:
+        """The files that `scan` would read; the others cannot hold what matches."""
+        return [path for path, _ in self.search(filter, since, until).files]
+
+    def search(self, filter: Filter | str | None, since: Beginning, until: Beginning) -> Search:
+        """What is to be read, for a filter and between two places."""
+        wanted = Filter.parse(filter) if isinstance(filter, str) else filter
+        return Search(self.path, self.table, wanted or Filter.all(), Window.of(since, until))
+
+
+def _named(beginning: str, numbers: Mapping[str, int]) -> dict[str, int]:
+    found = sorted(numbers.items())
+    return {n.removeprefix(beginning): number for n, number in found if n.startswith(beginning)}

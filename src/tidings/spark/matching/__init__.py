@@ -1,0 +1,1 @@
+"""Matching: which of many filters the events of a lake or a DataFrame satisfy."""

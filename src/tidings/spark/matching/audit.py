@@ -1,0 +1,325 @@
+"""The audit: who would have heard what, of all that a lake holds, written to a folder.
+
+::
+
+    OUT/matches/part-00000.parquet …   id, stream, tick, time, key: one row for each match
+    OUT/summary.parquet                key, count, first, last: one row for each filter
+    OUT/report.md                      the same, to be read
+    OUT/filters/, OUT/audit.json       what was asked
+
+All of it is made in `OUT.unfinished`, which gets its name at the very end: so a folder that is
+there is whole. Killed and started again with the same question, it goes on where it was, with the
+lake as it was: what was asked is kept, down to the files of the lake and who reads which.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from tidings.client.positions import Beginning
+from tidings.events import Filter, TidingsError
+from tidings.spark.format.portions import Portion, portions
+from tidings.spark.lakes.grouping import names_in
+from tidings.spark.lakes.pruning import Place, Window
+from tidings.spark.lakes.search import Question
+from tidings.spark.matching import snapshot
+from tidings.spark.matching.audit_report import Summary, report
+from tidings.spark.matching.heard import Done, Tally, Task, counted, files_of, perform
+from tidings.spark.matching.parts import Stored, cut, needed
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FORMAT: Final = "tidings audit 1"
+MEMORY: Final = 2 << 30
+"""An index takes no more than so many bytes in a process; more filters are in parts."""
+_ABOUT: Final = "audit.json"
+_SUMMARY: Final = "summary.parquet"
+_BUSIEST: Final = 20
+_PAUSE: Final = 0.5
+_ERROR: Final = re.compile(r"(?!org\.|java\.|py4j\.|pyspark\.)[\w.]+(Error|Exception): ")
+"""How a line begins that tells of an exception of Python's."""
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """What is asked for; what equals it can be gone on with."""
+
+    lake: str
+    """Its name, which moves along with it."""
+    filters: str
+    """Names their content."""
+    since: str
+    until: str
+
+
+class About(msgspec.Struct, frozen=True):
+    """A whole audit: what was asked, and how the work is divided."""
+
+    format: str
+    asked: Asked
+    path: str
+    version: int
+    """Of the lake."""
+    since: Place
+    until: Place
+    portions: list[Portion]
+    parts: list[Stored]
+    valued: int
+    attributes: list[str]
+
+
+class Audit:
+    """One audit, begun or gone on with; `TidingsError` if the folder is somebody else's."""
+
+    def __init__(
+        self,
+        lake: Path,
+        filters: Mapping[str, Filter],
+        out: Path,
+        *,
+        since: Beginning = None,
+        until: Beginning = None,
+        memory: int = MEMORY,
+        named: str | None = None,
+    ) -> None:
+        """`named` is the same for the same filters, where the caller knows that sooner."""
+        self.out = out.absolute()
+        self._filters = filters
+        self._folder = self.out.with_name(f"{self.out.name}.unfinished")
+        question = Question.of(lake, None, since, until)
+        table = question.table()
+        self.was_complete = self.was_begun = False
+        digest = named or _digest(filters)
+        asked = Asked(str(table.metadata().id), digest, _said(since), _said(until))
+        if self.out.exists() and (not self.out.is_dir() or any(self.out.iterdir())):
+            self._check(asked)
+            self.was_complete, self._folder = True, self.out
+            return
+        if (begun := _about(self._folder)) is not None and begun.asked == asked:
+            self.was_begun, self._about = True, begun
+            return
+        if self._folder.exists():
+            if begun is None and any(self._folder.iterdir()):
+                raise TidingsError(f"{self._folder}: there is something else here; move it away")
+            shutil.rmtree(self._folder)
+        self._about = self._begun(question, asked, table.version(), memory)
+
+    def _check(self, asked: Asked) -> None:
+        there = _about(self.out)
+        if there is None:
+            raise TidingsError(f"{self.out}: there is something else here; name another folder")
+        if there.asked != asked:
+            raise TidingsError(
+                f"{self.out}: there are the matches of other filters or events; name another folder"
+            )
+        self._about = there
+
+    def _begun(self, question: Question, asked: Asked, version: int, memory: int) -> About:
+        for name in ("matches", "counts", "filters"):
+            (self._folder / name).mkdir(parents=True, exist_ok=True)
+        found = question.search()
+        files = sorted((f["path"], f["num_records"]) for f in found.found)
+        divided = cut(self._filters, needed(self._filters, memory))
+        about = About(
+            format=FORMAT,
+            asked=asked,
+            path=str(question.lake),
+            version=version,
+            since=question.window.since,
+            until=question.window.until,
+            portions=portions(question.lake, files),
+            parts=[
+                Stored(
+                    snapshot.write(p.filters, self._folder / "filters").name,
+                    sorted(names_in(p.filters.values())),
+                    p.number,
+                )
+                for p in divided.parts
+            ],
+            valued=divided.valued,
+            attributes=divided.attributes,
+        )
+        unfinished = self._folder / f".{_ABOUT}"
+        unfinished.write_bytes(msgspec.json.encode(about))
+        unfinished.replace(self._folder / _ABOUT)
+        return about
+
+    @property
+    def events(self) -> int:
+        """How many events there are to look at, or a few more."""
+        return sum(p.rows for portion in self._about.portions for p in portion)
+
+    def tasks(self) -> list[Task]:
+        """What is left to do."""
+        found: list[Task] = []
+        for part in self._about.parts:
+            where = part._replace(path=str(self._folder / "filters" / part.path))
+            for portion in self._about.portions:
+                is_first = len(found) < len(self._about.portions)
+                found.append(Task(len(found), portion, where, is_first))
+        return [t for t in found if not files_of(self._folder, t.number)[1].exists()]
+
+    def run(
+        self, spark: SparkSession | None, told: Callable[[int, int], None] | None = None
+    ) -> Summary:
+        """Do it all, on Spark if there is one; `told` hears now and then of events and matches."""
+        if self.was_complete:
+            return self.summary()
+        tasks = self.tasks()
+        left = {task.number for task in tasks}
+        before = [counted(path)[0] for n, path in enumerate(self._counts()) if n not in left]
+        progress = sum(done.events for done in before), sum(done.matches for done in before)
+        if spark is None:
+            self._alone(tasks, progress, told)
+        elif tasks:
+            self._spread(spark, tasks, progress, told)
+        return self._finished()
+
+    def _alone(
+        self, tasks: list[Task], before: tuple[int, int], told: Callable[[int, int], None] | None
+    ) -> None:
+        events, matches = before
+        for task in tasks:
+            done = self._work()(task)
+            events, matches = events + done.events, matches + done.matches
+            if told:
+                told(events, matches)
+
+    def _spread(
+        self,
+        spark: SparkSession,
+        tasks: list[Task],
+        before: tuple[int, int],
+        told: Callable[[int, int], None] | None,
+    ) -> None:
+        context = spark.sparkContext
+        events, matches = (context.accumulator(number) for number in before)
+        perform_ = self._work()
+
+        def work(task: Task) -> None:
+            done = perform_(task)
+            events.add(done.events)
+            matches.add(done.matches)
+
+        with _told(lambda: told(events.value, matches.value) if told else None):
+            try:
+                context.parallelize(tasks, len(tasks)).foreach(work)
+            except Exception as problem:
+                raise TidingsError(_reason(problem)) from problem
+
+    def _work(self) -> Callable[[Task], Done]:
+        about = self._about
+        question = Question(Path(about.path), Filter.all(), Window(about.since, about.until))
+        folder, valued, attributes = self._folder, about.valued, about.attributes
+        return lambda task: perform(question, folder, task, valued, attributes)
+
+    def _counts(self) -> list[Path]:
+        every = len(self._about.parts) * len(self._about.portions)
+        return [files_of(self._folder, number)[1] for number in range(every)]
+
+    def _finished(self) -> Summary:
+        """Put the counts together, and give the folder its name."""
+        keys = list(self._filters)
+        numbers = {key: number for number, key in enumerate(keys)}
+        tally = Tally(len(keys))
+        events = matched = 0
+        counts = iter(self._counts())
+        for part in self._about.parts:
+            held = snapshot.keys(self._folder / "filters" / part.path)
+            places = pa.array([numbers[key] for key in held], pa.int64())
+            for _ in self._about.portions:
+                done, table = counted(next(counts))
+                events, matched = events + done.events, matched + done.matched
+                columns = [table[name].to_numpy() for name in ("count", "first", "last")]
+                tally.merge(places.take(table["number"]).to_numpy(), *columns)
+        is_known = len(self._about.parts) == 1
+        about = {"events": str(events), "matched": str(matched) if is_known else ""}
+        summary = pa.table({"key": pa.array(map(str, keys), pa.string()), **tally.columns()})
+        pq.write_table(summary.replace_schema_metadata(about), self._folder / _SUMMARY)
+        for left_over in (self._folder / "matches").glob(".*"):
+            left_over.unlink()
+        text = report(self.summary(), self._about.asked.since, self._about.asked.until)
+        (self._folder / "report.md").write_text(text, encoding="utf-8")
+        if self.out.exists():
+            self.out.rmdir()  # it is empty
+        self._folder.rename(self.out)
+        self._folder = self.out
+        shutil.rmtree(self.out / "counts", ignore_errors=True)
+        return self.summary()
+
+    def summary(self) -> Summary:
+        """What came of it, from what was written."""
+        table = pq.read_table(self._folder / _SUMMARY)
+        about = table.schema.metadata
+        found = table.filter(pc.greater(table["count"], 0)).sort_by(
+            [("count", "descending"), ("key", "ascending")]
+        )
+        matched = about[b"matched"].decode()
+        return Summary(
+            out=self.out,
+            lake=Path(self._about.path),
+            events=int(about[b"events"]),
+            matched=int(matched) if matched else None,
+            matches=pc.sum(table["count"]).as_py() or 0,
+            filters=table.num_rows,
+            silent=table.num_rows - found.num_rows,
+            busiest=[tuple(row.values()) for row in found.slice(0, _BUSIEST).to_pylist()],
+        )
+
+
+def _about(folder: Path) -> About | None:
+    """What is said of an audit in a folder; None if there is none."""
+    try:
+        about = msgspec.json.decode((folder / _ABOUT).read_bytes(), type=About)
+    except (OSError, msgspec.DecodeError):
+        return None
+    return about if about.format == FORMAT else None
+
+
+def _reason(problem: Exception) -> str:
+    """What went wrong in a task, out of all that Java says of it."""
+    lines = [line.strip() for line in str(problem).splitlines()]
+    errors = [line for line in lines if _ERROR.match(line)]
+    return errors[0] if errors else f"Spark failed: {lines[0] if lines else problem!r}"
+
+
+def _digest(filters: Mapping[str, Filter]) -> str:
+    digest = blake2b(digest_size=16)
+    for key, filter_ in filters.items():
+        digest.update(f"{key}\t{filter_.to_json()}\n".encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()
+
+
+def _said(place: Beginning) -> str:
+    return "" if place is None else str(place)
+
+
+@contextmanager
+def _told(tell: Callable[[], None]) -> Iterator[None]:
+    """Calls it every now and then while the context lasts, and once more at its end."""
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(_PAUSE):
+            tell()
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join()
+        tell()

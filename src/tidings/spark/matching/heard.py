@@ -1,0 +1,219 @@
+"""Heard: who would have heard what, as files that tasks write: one of matches, one of counts.
+
+A task is done when its counts are there, which are renamed into place after its matches. What a
+task that was killed leaves behind has another name, and is never read.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tidings.spark.format.portions import Portion, read
+from tidings.spark.lakes.grouping import Grouping
+from tidings.spark.lakes.layout import FIXED, columns_of
+from tidings.spark.lakes.search import Question
+from tidings.spark.lakes.sifting import Sieve
+from tidings.spark.matching import snapshot
+from tidings.spark.matching.asking import Asking
+from tidings.spark.matching.parts import Concerned, Stored
+
+_CODES: Final = pa.dictionary(pa.int32(), pa.string())
+_MATCHES: Final = pa.schema(
+    [
+        ("id", _CODES),
+        ("stream", _CODES),
+        FIXED.field("tick"),
+        FIXED.field("time"),
+        ("key", _CODES),
+    ]
+)
+"""As it is written; in the file, what are codes here are strings."""
+_ORIGIN: Final = ("id", "stream", "tick", "time")
+_ROWS: Final = 1_000_000
+"""About so many matches are written at a time."""
+_NEVER: Final = np.iinfo(np.int64).max
+
+
+class Task(NamedTuple):
+    """Some files of the lake, and some of the filters."""
+
+    number: int
+    portion: Portion
+    part: Stored
+    is_first: bool
+    """Whether this is the first that looks at these events: filters may be in parts."""
+
+
+class Done(NamedTuple):
+    """What came of a task."""
+
+    events: int
+    """So many were looked at, if it was the first to do so."""
+    matched: int
+    """So many match a filter of this part."""
+    matches: int
+
+
+class Tally:
+    """Per filter: how many events matched, and when the first and the last one happened."""
+
+    def __init__(self, size: int) -> None:
+        self.counts = np.zeros(size, np.int64)
+        self.first = np.full(size, _NEVER, np.int64)
+        self.last = np.full(size, -_NEVER, np.int64)
+
+    def add(self, numbers: Any, times: Any) -> None:
+        """Matches of these filters, by number, with events of these times."""
+        self.counts += np.bincount(numbers, minlength=len(self.counts))
+        np.minimum.at(self.first, numbers, times)
+        np.maximum.at(self.last, numbers, times)
+
+    def merge(self, numbers: Any, counts: Any, first: Any, last: Any) -> None:
+        """What somebody else has counted; each number is there once."""
+        self.counts[numbers] += counts
+        self.first[numbers] = np.minimum(self.first[numbers], first)
+        self.last[numbers] = np.maximum(self.last[numbers], last)
+
+    def table(self) -> pa.Table:
+        """Those that matched at all."""
+        some = np.flatnonzero(self.counts)
+        return pa.table(
+            {
+                "number": some,
+                "count": self.counts[some],
+                "first": self.first[some],
+                "last": self.last[some],
+            }
+        )
+
+    def columns(self) -> dict[str, pa.Array]:
+        """All of them; of those that never matched, without times."""
+        never = self.counts == 0
+        kind = FIXED.field("time").type
+        return {
+            "count": pa.array(self.counts),
+            "first": pa.array(self.first, pa.int64(), mask=never).cast(kind),
+            "last": pa.array(self.last, pa.int64(), mask=never).cast(kind),
+        }
+
+
+def files_of(folder: Path, number: int) -> tuple[Path, Path]:
+    """Where a task's matches are, and its counts."""
+    return folder / "matches" / f"part-{number:05}.parquet", folder / "counts" / f"{number:05}"
+
+
+def perform(
+    question: Question, folder: Path, task: Task, valued: int, attributes: list[str]
+) -> Done:
+    """Match, and write what came of it; done again, it writes the same."""
+    held = question.schema()
+    columns = columns_of(held)
+    sieve = Sieve(question.filter, columns)
+    grouping = Grouping(task.part.names, columns)
+    concerned = Concerned(attributes, columns, valued)
+    matches = snapshot.matches(Path(task.part.path), alone=valued > 0)
+    asking = Asking(matches, grouping, "string")
+    used = {*_ORIGIN, *sieve.used, *grouping.used, *concerned.used}
+    schema = pa.schema([field for field in held if field.name in used])
+    texts = [f.name for f in schema if f.type == pa.string() and f.name != "id"]
+    condition = question.window.condition()
+    tally, events, matched = Tally(len(matches)), 0, 0
+    with Writing(files_of(folder, task.number)[0]) as writing:
+        for piece in task.portion:
+            for batch in read(question.lake, piece, schema, condition=condition, encoded=texts):
+                rows = sieve.sift(batch)
+                events += rows.num_rows
+                if task.part.number is not None:
+                    rows = rows.take(concerned.rows(rows, task.part.number))
+                for some, at, numbers, names in asking.pieces(rows):
+                    times = np.asarray(some["time"].cast(pa.int64()))
+                    tally.add(numbers, times[at])
+                    matched += int(np.count_nonzero(np.bincount(at)))
+                    writing.add(some, at, numbers, names)
+    count = int(tally.counts.sum())
+    done = Done(events if task.is_first else 0, matched, count)
+    about = {name: str(number) for name, number in done._asdict().items()}
+    _put(tally.table().replace_schema_metadata(about), files_of(folder, task.number)[1])
+    return done
+
+
+def counted(path: Path) -> tuple[Done, pa.Table]:
+    """What a task has counted."""
+    with pa.ipc.open_file(path) as file:
+        table = file.read_all()
+    about = table.schema.metadata
+    return Done(*(int(about[name.encode()]) for name in Done._fields)), table
+
+
+def _put(table: pa.Table, path: Path) -> None:
+    unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    with pa.OSFile(str(unfinished), "wb") as sink, pa.ipc.new_file(sink, table.schema) as file:
+        file.write_table(table)
+    os.replace(unfinished, path)
+
+
+class Writing:
+    """A file of matches while it is written; there under its name when all of it is."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+        self._file: pq.ParquetWriter | None = None
+
+    def __enter__(self) -> Writing:
+        self._file = pq.ParquetWriter(
+            self._unfinished,
+            _MATCHES,
+            store_schema=False,  # else readers would see the dictionaries
+            compression="zstd",
+            compression_level=1,
+            use_dictionary=["id", "stream", "key"],
+            write_statistics=["stream", "tick", "time"],  # of strings they are dear
+        )
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        assert self._file is not None
+        self._file.close()
+        if problem[0] is None:
+            os.replace(self._unfinished, self._path)
+        else:
+            self._unfinished.unlink(missing_ok=True)
+
+    def add(self, rows: pa.RecordBatch, at: Any, numbers: Any, names: pa.Array) -> None:
+        """Events, given once, and pairs of their numbers and those of names."""
+        assert self._file is not None
+        for begin in range(0, len(at), _ROWS):
+            some, which = at[begin : begin + _ROWS], numbers[begin : begin + _ROWS]
+            codes, known = _compact(which, len(names))
+            places = pa.array(some, pa.int32())
+            arrays = [
+                pa.DictionaryArray.from_arrays(places, rows["id"]),
+                _coded(rows["stream"]).take(places),
+                rows["tick"].take(places),
+                rows["time"].take(places),
+                pa.DictionaryArray.from_arrays(pa.array(codes), names.take(pa.array(known))),
+            ]
+            self._file.write_table(pa.Table.from_arrays(arrays, schema=_MATCHES))
+
+
+def _coded(column: Any) -> Any:
+    coded = column if isinstance(column, pa.DictionaryArray) else column.dictionary_encode()
+    return coded.cast(_CODES)
+
+
+def _compact(numbers: Any, size: int) -> tuple[Any, Any]:
+    """The numbers that occur, and for each number its place among them."""
+    occurs = np.zeros(size, np.bool_)
+    occurs[numbers] = True
+    known = np.flatnonzero(occurs)
+    places = np.zeros(size, np.int32)
+    places[known] = np.arange(len(known), dtype=np.int32)
+    return places[numbers], known

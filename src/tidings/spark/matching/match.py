@@ -1,0 +1,188 @@
+"""Matching: which of many filters do the events of a lake or a DataFrame satisfy?
+
+A lake is matched where it is read: see `lake_match`. Of a DataFrame, a few filters become
+conditions of Spark's own; of many, an index is made in each Python process of Spark's, which is
+asked with batches of the columns that the filters name.
+
+It is asked as a function of these columns, not by sending whole rows through Python (mapInArrow):
+that is up to a third faster, but Spark then reads every column of a file, wanted or not, and each
+must be of a type that Arrow has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from tidings.events import Filter, TidingsError
+from tidings.spark.lakes.grouping import names_in
+from tidings.spark.lakes.layout import REST
+from tidings.spark.matching import snapshot
+from tidings.spark.matching.sending import received, sent
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from tidings.client.positions import Beginning
+    from tidings.spark.lakes.grouping import Grouping
+    from tidings.spark.lakes.lake import Lake
+
+FEW: Final = 16
+"""Up to so many filters, Spark compiles them to one condition that is faster than the index."""
+
+ROW: Final = ""
+"""A name that no attribute has: there are rows even where the filters name no column."""
+
+ORIGIN: Final = ("id", "stream", "tick", "time")
+"""The columns of a lake that come with what matches, if no others are named."""
+
+
+def match(
+    events: DataFrame | Lake | str | Path,
+    filters: Mapping[Any, Filter | str],
+    *,
+    keep: bool = False,
+    column: str = "matches",
+    few: int = FEW,
+    folder: str | Path | None = None,
+    columns: Sequence[str] | None = None,
+    filter: Filter | str | None = None,
+    since: Beginning = None,
+    until: Beginning = None,
+    memory: int | None = None,
+    combine: bool = True,
+) -> DataFrame:
+    """The events that match a filter, with the keys of those that they match in a column more.
+
+    The column is an array of the keys, each once, in no particular order. Keys are strings, or
+    all of them whole numbers, which is quicker. With `keep`, events without a match stay, with an
+    empty array. The filters are sent to Spark's machines as a file that is named by its content;
+    each Python process makes an index of it once and keeps it for later batches and queries.
+    `folder` is a place that all machines see: the file is written there instead of being sent.
+
+    *Of a DataFrame*, which may be a stream: how rows are read, `tidings.spark.column` says. Up to
+    `few` filters are conditions of Spark's own.
+
+    *Of a lake*, or the path of one, in the session that is running: what matches comes with its
+    `columns` (id, stream, tick and time, if none are named), and is found where the lake is read,
+    so this is much faster. `filter`, `since` and `until` are those of `Lake.scan`. If the index
+    of all filters takes more than `memory` bytes in a process, they are divided into parts; what
+    an event matches in several is put together at the end, or comes as one row for each part if
+    not `combine`.
+
+        match(quotes, {"falling": "symbol = 'DIS' AND change < 0"})
+        match("lake", filters, columns=["id", "price"], since="2026-11-01", memory=2**30)
+    """
+    from pyspark.sql import DataFrame
+
+    wanted = {k: Filter.parse(f) if isinstance(f, str) else f for k, f in filters.items()}
+    if not isinstance(events, DataFrame):
+        from tidings.spark.lakes.search import Question
+        from tidings.spark.matching.lake_match import Wanted, match_lake
+
+        path = events if isinstance(events, str | Path) else events.path
+        question = Question.of(path, filter, since, until)
+        shown = Wanted(keep, column, ORIGIN if columns is None else tuple(columns))
+        return match_lake(question, wanted, shown, memory=memory, combine=combine, folder=folder)
+    if (columns, filter, since, until, memory) != (None,) * 5:
+        raise TidingsError(
+            "columns, filter, since, until and memory are for lakes; select the rows and columns "
+            "of a DataFrame before"
+        )
+    return _of_frame(events, wanted, keep, column, few, folder)
+
+
+def _of_frame(
+    df: DataFrame,
+    wanted: dict[Any, Filter],
+    keep: bool,
+    column: str,
+    few: int,
+    folder: str | Path | None,
+) -> DataFrame:
+    from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
+
+    from tidings.spark.columns.attributes import attributes, quoted
+    from tidings.spark.columns.expressions import condition
+    from tidings.spark.columns.lake_columns import is_lake
+
+    if column.lower() in map(str.lower, df.columns):
+        raise TidingsError(f"the DataFrame has a column {column!r} already; name another one")
+    if is_lake(df.schema):
+        return _of_lake_frame(df, wanted, keep, column, folder)
+    known = attributes(df.schema)
+    if len(wanted) <= few:
+        return _natively(df, {k: condition(f, known) for k, f in wanted.items()}, keep, column)
+    asked = [known[name] for name in sorted(names_in(wanted.values())) if name in known]
+    names = [*(attribute.name for attribute in asked), ROW]
+    fields = [*(attribute.normal for attribute in asked), F.lit(True)]
+    found = _asking(df.sparkSession, wanted, (names, fields), folder)
+    matched = df.withColumn(column, found)
+    return matched if keep else matched.where(F.size(F.col(quoted(column))) > 0)
+
+
+def _of_lake_frame(
+    df: DataFrame, wanted: dict[Any, Filter], keep: bool, column: str, folder: str | Path | None
+) -> DataFrame:
+    """The same where an attribute may have several columns, or be in the rest."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    from tidings.spark.columns.attributes import quoted
+    from tidings.spark.columns.lake_columns import columns_in
+    from tidings.spark.lakes.grouping import Grouping
+
+    grouping = Grouping(names_in(wanted.values()), columns_in(df.schema))
+    fields = [F.col(quoted(name)) for name in grouping.used]
+    found = _asking(df.sparkSession, wanted, (grouping.used, fields), folder, grouping)
+    matched = df.withColumn(column, found)
+    return matched if keep else matched.where(F.size(F.col(quoted(column))) > 0)
+
+
+def _natively(df: DataFrame, conditions: dict[Any, Column], keep: bool, column: str) -> DataFrame:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    from tidings.spark.columns.expressions import either
+    from tidings.spark.matching.asking import kind_of
+
+    keys = [F.when(condition, F.lit(key)) for key, condition in conditions.items()]
+    found = F.array_compact(F.array(*keys)).cast(f"array<{kind_of(list(conditions))}>")
+    # Where rows are dropped, it is by a condition of its own, which Spark pushes down to the files.
+    return (df if keep else df.where(either(conditions.values()))).withColumn(column, found)
+
+
+def _asking(
+    spark: SparkSession,
+    filters: dict[Any, Filter],
+    columns: tuple[list[str], list[Column]],
+    folder: str | Path | None,
+    grouping: Grouping | None = None,
+) -> Column:
+    """The keys that an index finds for each row of these columns; grouped first, if need be."""
+    import pyarrow as pa
+    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql.pandas.functions import arrow_udf
+
+    from tidings.spark.matching.asking import KINDS, Asking, kind_of
+
+    names, fields = columns
+    path = sent(spark, filters, folder)
+    is_sent = folder is None
+    kind = kind_of(list(filters))
+
+    def ask(batches: Any) -> Any:
+        found = snapshot.matches(received(path) if is_sent else path)
+        for batch in batches:
+            rows = pa.RecordBatch.from_arrays(batch.flatten(), names=names)
+            if grouping is None:
+                yield found.of(rows).cast(pa.list_(KINDS[kind]))
+            else:
+                answers = Asking(found, grouping, kind).answers(rows, [REST], keep=True)
+                yield pa.concat_arrays([keys for _, keys in answers])
+
+    # PySpark reads from the annotations how the function wants to be called, and that when it runs.
+    ask.__annotations__ = dict.fromkeys(["batches", "return"], Iterator[pa.Array])
+    # Spark may not ask twice, once to drop rows and once for the column: that would be dear.
+    udf = arrow_udf(ask, f"array<{kind}>").asNondeterministic()  # type: ignore[call-overload]
+    aliased = [field.alias(f"{n}") for n, field in enumerate(fields)]
+    return cast("Column", udf(F.struct(*aliased)))

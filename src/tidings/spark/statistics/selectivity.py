@@ -1,0 +1,170 @@
+"""Selectivity: how many events each filter matches, what mergers would cost, who wants the same.
+
+Filters belong to brokers. What a broker's filters make when they are merged perfectly has gaps;
+to close one would let through, for nothing, those events in it that no filter of the broker
+matches. All of this is counted, event by event, with one index of all filters and all gaps.
+Nothing here knows of Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tidings.events import Conjunction, Constraint, Filter
+from tidings.events.intervals import ORDERS, Intervals
+from tidings.matching import Index
+from tidings.routing import Statistics, reduction
+from tidings.routing.joins import Stretch, gaps
+from tidings.spark.lakes.layout import REST, Columns, columns_of, to_notifications
+
+MOST_MERGERS: Final = 10_000
+"""So many candidates are looked at."""
+_ROW: Final = ""
+"""A name that no attribute has: there are rows even where the filters name no column."""
+
+Numbers = npt.NDArray[np.int64]
+
+
+def broker_of(key: str) -> str:
+    """The broker that a filter belongs to: what stands before the first slash of its key.
+
+    >>> broker_of("paris/17"), broker_of("17")
+    ('paris', '')
+    """
+    return key.partition("/")[0] if "/" in key else ""
+
+
+class Merger(NamedTuple):
+    """A gap between two neighbouring intervals of what a broker's filters make."""
+
+    broker: str
+    conjunction: Conjunction
+    """With the gap."""
+    name: str
+    domain: str
+    gap: Stretch
+
+    @property
+    def filter(self) -> Filter:
+        """What closing the gap would add."""
+        inside = Intervals(ORDERS[self.domain], False, self.gap)
+        return Filter([self.conjunction.with_(self.name, Constraint.of(inside))])
+
+    def estimate(self, statistics: Statistics) -> float | None:
+        """The share of all events that would come through, as far as was learnt."""
+        rest = {n: c for n, c in self.conjunction.constraints.items() if n != self.name}
+        found = statistics.among(self.name, rest)
+        if found is None:
+            return None
+        known, factor = found
+        return known.between(self.domain, *self.gap) * factor
+
+
+def mergers(filters: Mapping[str, Filter], most: int = MOST_MERGERS) -> list[Merger]:
+    """The candidates of each broker, in an order that is always the same."""
+    brokers: dict[str, list[Filter]] = {}
+    for key, filter_ in filters.items():
+        brokers.setdefault(broker_of(key), []).append(filter_)
+    found: list[Merger] = []
+    for broker, wanted in sorted(brokers.items()):
+        merged = reduction("merging")
+        for filter_ in wanted:
+            merged.add(filter_)
+        for conjunction in sorted((f.conjunctions[0] for f in merged.output), key=str):
+            for name, constraint in conjunction.constraints.items():
+                for domain, part in constraint.parts.items():
+                    some = [Merger(broker, conjunction, name, domain, gap) for gap in gaps(part)]
+                    found += some[: most - len(found)]
+    return found
+
+
+class Counts(NamedTuple):
+    """What was counted, of some events."""
+
+    events: int
+    matched: Numbers
+    """By each filter."""
+    inside: Numbers
+    """The gap of each merger."""
+    wasted: Numbers
+    """Of these, those that no filter of the broker matches."""
+    shared: Numbers
+    """A row and a column for each broker: the events that both want."""
+
+    def plus(self, other: Counts) -> Counts:
+        """Both together."""
+        return Counts(
+            self.events + other.events,
+            self.matched + other.matched,
+            self.inside + other.inside,
+            self.wasted + other.wasted,
+            self.shared + other.shared,
+        )
+
+
+class Selectivity:
+    """Counts for a set of filters and their candidate mergers."""
+
+    def __init__(self, filters: Mapping[str, Filter], candidates: Sequence[Merger]) -> None:
+        self._filters = len(filters)
+        brokers = sorted({broker_of(key) for key in filters})
+        number = {broker: n for n, broker in enumerate(brokers)}
+        self._brokers = len(brokers)
+        self._owner = np.array(
+            [number[broker_of(key)] for key in filters] + [number[m.broker] for m in candidates],
+            np.int64,
+        )
+        asked = [*filters.values(), *(m.filter for m in candidates)]
+        self._names = sorted({n for f in asked for c in f.conjunctions for n in c.constraints})
+        self._index = Index()
+        self._index.add_many(enumerate(asked))
+
+    def count(self, batch: pa.RecordBatch) -> Counts:
+        """Of the rows of a lake."""
+        rows, numbers = self._index.match_batch(self._events(batch))
+        rows = np.asarray(rows).astype(np.int64)
+        numbers = np.asarray(numbers.cast(pa.int64()))
+        is_filter = numbers < self._filters
+        heard = np.zeros((batch.num_rows, max(1, self._brokers)), np.float32)
+        heard[rows[is_filter], self._owner[numbers[is_filter]]] = 1.0
+        rows, found = rows[~is_filter], numbers[~is_filter]
+        wasted = heard[rows, self._owner[found]] == 0.0
+        candidates = len(self._owner) - self._filters
+        return Counts(
+            batch.num_rows,
+            np.bincount(numbers[is_filter], minlength=self._filters),
+            np.bincount(found - self._filters, minlength=candidates),
+            np.bincount(found[wasted] - self._filters, minlength=candidates),
+            np.rint(heard.T @ heard).astype(np.int64),
+        )
+
+    def none(self) -> Counts:
+        """The counts of no events."""
+        candidates, brokers = len(self._owner) - self._filters, max(1, self._brokers)
+        zeros = (self._filters, candidates, candidates, (brokers, brokers))
+        return Counts(0, *(np.zeros(shape, np.int64) for shape in zeros))
+
+    def of(self, batches: Iterable[pa.RecordBatch]) -> Counts:
+        """Of all rows."""
+        return reduce(Counts.plus, map(self.count, batches), self.none())
+
+    def _events(self, batch: pa.RecordBatch) -> Any:
+        """The rows as the index takes them: by columns, if each attribute is in one of them."""
+        known: Columns = columns_of(batch.schema)
+        used: dict[str, list[str]] = {}
+        for name in self._names:
+            columns = known.get(name, {}).values()
+            used[name] = [c for c in columns if batch[c].null_count < batch.num_rows]
+        has_rest = REST in batch.schema.names and batch[REST].null_count < batch.num_rows
+        if has_rest or any(len(columns) > 1 for columns in used.values()):
+            kept = [c for columns in used.values() for c in columns]
+            return to_notifications(batch.select([*kept, REST] if has_rest else kept))
+        arrays = {name: batch[columns[0]] for name, columns in used.items() if columns}
+        there = pa.array(np.ones(batch.num_rows, np.bool_))
+        return pa.RecordBatch.from_arrays([*arrays.values(), there], names=[*arrays, _ROW])

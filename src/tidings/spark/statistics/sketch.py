@@ -1,0 +1,243 @@
+"""Sketches: what a lake's rows say of the distribution of values, in bounded memory.
+
+A sketch of some rows and one of others make one of both, so each task makes one and the driver
+adds them up. What is counted is exact: events, who has which attribute, and each string, as long
+as there are not more than `_COUNTED` different ones. Quantiles are those of a sample: the rows
+whose hash is least, so that it is the same however the rows were divided among tasks, and as long
+as there are not more than `SAMPLE` of them it is all rows. Nothing here knows of Spark.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, Final
+from zlib import crc32
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidings.events.encoding import decode_json
+from tidings.routing.statistics import Attribute, Statistics
+from tidings.spark.lakes.layout import REST, columns_of
+from tidings.spark.statistics.quantiles import (
+    FEWEST,
+    ORDERED,
+    STEPS,
+    Floats,
+    distribution,
+    known_given,
+    ordered_values,
+    rounded,
+    shortened,
+)
+
+SAMPLE: Final = 50_000
+"""So many rows are looked at for quantiles."""
+LISTED: Final = 128
+"""Of each attribute so many of the most frequent strings are told."""
+_COUNTED: Final = 8_192
+_LONGEST: Final = 200
+"""Strings that are longer are not listed."""
+_OWN: Final = "tidings."
+"""Events with attributes that begin like this are about us: statistics, bulk subscriptions."""
+_KEY: Final = "$key"
+
+
+class Sketch:
+    """A summary of rows.
+
+    >>> rows = {"stream": ["a"] * 4, "tick": [1, 2, 3, 4], "n": [1, 2, 2, None]}
+    >>> sketch = Sketch()
+    >>> sketch.add(pa.RecordBatch.from_pydict(rows))
+    >>> known = sketch.statistics().attributes["n"]
+    >>> known.present, known.number.quantiles[0], known.number.quantiles[-1]
+    (0.75, 1.0, 2.0)
+    """
+
+    def __init__(self, sample: int = SAMPLE) -> None:
+        self.events = 0
+        self._most = sample
+        self._held: Counter[str] = Counter()
+        """How many rows have something in a column."""
+        self._odd: Counter[str] = Counter()
+        """How many rows have an attribute in `rest`."""
+        self._strings: dict[str, Counter[str]] = {}
+        self._sample: pa.Table | None = None
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Count these rows in; all batches have the same columns."""
+        self.events += batch.num_rows
+        kept = ["stream", "tick"]
+        for name, kinds in columns_of(batch.schema).items():
+            for kind, column in kinds.items():
+                self._held[column] += batch.num_rows - batch[column].null_count
+                if kind == "string":
+                    self._count(name, batch[column])
+                if kind in ORDERED or kind == "string":
+                    kept.append(column)
+        if REST in batch.schema.names and batch[REST].null_count < batch.num_rows:
+            for text in batch[REST].drop_null().to_pylist():
+                self._odd.update(decode_json(text).keys())
+        keys = _hashed(batch["stream"], batch["tick"])
+        rows = np.flatnonzero(keys < self._edge())
+        if len(rows):
+            picked = pa.Table.from_batches([batch.select(kept).take(pa.array(rows))])
+            self._take(picked.append_column(_KEY, pa.array(keys[rows])))
+
+    def merge(self, other: Sketch) -> None:
+        """Count in what another sketch has seen, of other rows of the same lake."""
+        self.events += other.events
+        self._held.update(other._held)
+        self._odd.update(other._odd)
+        for name, strings in other._strings.items():
+            self._strings.setdefault(name, Counter()).update(strings)
+            self._trim(name)
+        if other._sample is not None:
+            self._take(other._sample)
+
+    def _count(self, name: str, column: Any) -> None:
+        found = self._strings.setdefault(name, Counter())
+        for pair in pc.value_counts(column.drop_null()).to_pylist():
+            if len(pair["values"]) <= _LONGEST:
+                found[pair["values"]] += pair["counts"]
+        self._trim(name)
+
+    def _trim(self, name: str) -> None:
+        if len(self._strings[name]) > 2 * _COUNTED:
+            self._strings[name] = Counter(dict(_most(self._strings[name], _COUNTED)))
+
+    def _edge(self) -> np.uint64:
+        """Rows from this hash on need not be looked at: the sample is full of lower ones."""
+        if self._sample is None or self._sample.num_rows < self._most:
+            return np.uint64(2**64 - 1)
+        return np.uint64(pc.max(self._sample[_KEY]).as_py())
+
+    def _take(self, rows: pa.Table) -> None:
+        both = rows if self._sample is None else pa.concat_tables([self._sample, rows])
+        if both.num_rows > self._most:
+            keys = both[_KEY].to_numpy()
+            both = both.take(pa.array(np.argpartition(keys, self._most)[: self._most]))
+        self._sample = both.combine_chunks()
+
+    # -- what it says ----------------------------------------------------------------------------
+
+    def statistics(self) -> Statistics:
+        """What is known of all attributes, and where it matters of one given another one."""
+        if self._sample is None or not self.events:
+            return Statistics()
+        columns = columns_of(self._sample.drop_columns([_KEY]).schema)
+        values = {
+            (name, domain): ordered_values(self._sample, kinds, domain)
+            for name, kinds in columns.items()
+            for domain in ("number", "time")
+            if any(ORDERED.get(kind) == domain for kind in kinds)
+        }
+        attributes = {
+            name: self._attribute(name, kinds, values)
+            for name, kinds in columns_of(self._schema()).items()
+        }
+        attributes |= {
+            name: Attribute(present=odd / self.events)
+            for name, odd in self._odd.items()
+            if name not in attributes
+        }
+        given = self._given(attributes, columns, values)
+        return shortened(Statistics(self.events, attributes, given))
+
+    def _schema(self) -> pa.Schema:
+        """Of all columns that hold something; of those not in the sample, the type is no matter."""
+        sample = self._sample.schema if self._sample is not None else pa.schema([])
+        fields = []
+        for column, held in self._held.items():
+            at = sample.get_field_index(column)
+            if held:
+                fields.append(sample.field(at) if at >= 0 else pa.field(column, pa.bool_()))
+        return pa.schema(fields)
+
+    def _attribute(
+        self, name: str, kinds: dict[str, str], values: dict[tuple[str, str], Floats]
+    ) -> Attribute:
+        held = sum(self._held[column] for column in kinds.values()) + self._odd[name]
+        shares = {
+            domain: sum(self._held[c] for kind, c in kinds.items() if ORDERED.get(kind) == domain)
+            / self.events
+            for domain in ("number", "time")
+        }
+        ordered = {
+            domain: distribution(share, values.get((name, domain)), STEPS)
+            for domain, share in shares.items()
+        }
+        strings = self._strings.get(name, Counter[str]())
+        listed = {text: count / self.events for text, count in _most(strings, LISTED)}
+        total = self._held[kinds["string"]] / self.events if "string" in kinds else 0.0
+        return Attribute(
+            present=min(1.0, held / self.events),
+            number=ordered["number"],
+            time=ordered["time"],
+            strings=listed,
+            unlisted=rounded(total - sum(listed.values())),
+        )
+
+    def _given(
+        self,
+        attributes: dict[str, Attribute],
+        columns: dict[str, dict[str, str]],
+        values: dict[tuple[str, str], Floats],
+    ) -> dict[str, dict[str, dict[str, Attribute]]]:
+        """Numbers and times given a frequent string, where they are not what they are at large."""
+        assert self._sample is not None
+        found: dict[str, dict[str, dict[str, Attribute]]] = {}
+        for asked, kinds in columns.items():
+            if "string" not in kinds or asked not in attributes:
+                continue
+            texts = self._sample[kinds["string"]].combine_chunks()
+            codes = pc.index_in(texts, pa.array(list(attributes[asked].strings), pa.string()))
+            codes = codes.fill_null(-1).to_numpy(zero_copy_only=False)
+            for code, (text, share) in enumerate(attributes[asked].strings.items()):
+                rows = np.flatnonzero(codes == code)
+                if len(rows) >= FEWEST:
+                    known = known_given(rows, share, attributes, values)
+                    if known:
+                        found.setdefault(asked, {})[text] = known
+        return found
+
+
+def _hashed(streams: Any, ticks: Any) -> npt.NDArray[np.uint64]:
+    """A number for each row, as good as random and the same for ever."""
+    encoded = streams.dictionary_encode()
+    seeds = [crc32((name or "").encode()) << 32 for name in encoded.dictionary.to_pylist()]
+    codes = encoded.indices.to_numpy(zero_copy_only=False)
+    numbers = ticks.to_numpy(zero_copy_only=False).astype(np.uint64)
+    found: npt.NDArray[np.uint64] = np.array(seeds, np.uint64)[codes] ^ numbers
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):  # splitmix64
+        found = (found ^ (found >> np.uint64(shift))) * np.uint64(factor)
+    return found ^ (found >> np.uint64(31))
+
+
+def _most(strings: Counter[str], number: int) -> list[tuple[str, int]]:
+    """The most frequent ones, whatever the order in which they came."""
+    return sorted(strings.items(), key=lambda item: (-item[1], item[0]))[:number]
+
+
+def of_the_world(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows that are not about us: what we publish must not steer what we publish.
+
+    >>> batch = pa.RecordBatch.from_pydict({"tidings.statistics": ["merger", None], "n": [1, 2]})
+    >>> of_the_world(batch).to_pylist()
+    [{'tidings.statistics': None, 'n': 2}]
+    """
+    for name in batch.schema.names:
+        if name.startswith(_OWN) and batch[name].null_count < batch.num_rows:
+            batch = batch.filter(batch[name].is_null())
+    return batch
+
+
+def sketched(batches: Iterable[pa.RecordBatch], sample: int = SAMPLE) -> Sketch:
+    """The sketch of some batches."""
+    found = Sketch(sample)
+    for batch in batches:
+        found.add(batch)
+    return found

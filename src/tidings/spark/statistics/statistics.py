@@ -1,0 +1,269 @@
+"""Statistics of a lake, computed on Spark: distributions, selectivity, mergers, overlaps.
+
+Each task reads some of the lake's files straight from Parquet and returns a sketch and counts of
+a bounded size; the driver adds them up. What they decide is in `sketch` and `selectivity`.
+"""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotYet
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from tidings.client.positions import Beginning
+from tidings.events import Filter
+from tidings.routing import Statistics
+from tidings.routing.joins import Stretch
+from tidings.spark.lakes.lake import Lake
+from tidings.spark.statistics.selectivity import Counts, Merger, Selectivity, broker_of, mergers
+from tidings.spark.statistics.sketch import SAMPLE, Sketch, of_the_world
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROWS: Final = 65_536
+_TASKS: Final = 4
+"""So many tasks for each core, if there are files enough: the last ones then end together."""
+_LOOK: Final = 0.2
+
+Progress = Callable[[int, int], None]
+"""Told of how many tasks how many have finished."""
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What a lake says. Tables are Arrow tables; those of filters are None if none were given."""
+
+    statistics: Statistics
+    """To be published: see `Statistics.notification`."""
+    events: int
+    seconds: float
+    filters: pa.Table | None = None
+    """key, broker, events that it matches, and their share of all: the rarest last."""
+    mergers: pa.Table | None = None
+    """broker, filter, attribute, low, high (the gap), events in it, those wanted by nobody there
+    (wasted), both as shares, and the share that was estimated: the cheapest first."""
+    overlaps: pa.Table | None = None
+    """one, other (brokers), events that both want, share of all events, and of what either wants:
+    the most alike first."""
+
+    @property
+    def rate(self) -> float:
+        """Events for each second."""
+        return self.events / self.seconds if self.seconds else 0.0
+
+
+def statistics(
+    spark: SparkSession | None,
+    lake: Lake,
+    filters: Mapping[str, Filter] | None = None,
+    *,
+    since: Beginning = None,
+    until: Beginning = None,
+    sample: int = SAMPLE,
+    progress: Progress = lambda done, total: None,
+) -> Findings:
+    """What the events of a lake are like, and what filters would make of them.
+
+    Events about tidings itself, which have an attribute `tidings.…`, are left out. `since` and
+    `until`, each a time or a cursor, choose files of the lake, not single events. The filter of a
+    key `paris/17` belongs to the broker `paris`; see `broker_of`. Without Spark (None) the same is
+    done in this process. On a cluster, all machines must see the lake.
+    """
+    began = time.monotonic()
+    files = lake.files(since=since, until=until)
+    wanted = dict(filters or {})
+    candidates = mergers(wanted)
+    job = _Job(
+        [str(lake.path / file) for file in files],
+        pa.schema([field for field in lake.schema() if field.name != "day"]),
+        sample,
+    )
+    sketch, counts = Sketch(sample), None
+    for found in _done(spark, job, wanted, candidates, progress):
+        some, counted = pickle.loads(found)
+        sketch.merge(some)
+        counts = counted if counts is None or counted is None else counts.plus(counted)
+    learnt = sketch.statistics()
+    if wanted and counts is None:
+        counts = Selectivity(wanted, candidates).none()
+    return Findings(
+        statistics=learnt,
+        events=sketch.events,
+        seconds=time.monotonic() - began,
+        filters=_filters(wanted, counts) if counts is not None else None,
+        mergers=_mergers(candidates, counts, learnt) if counts is not None else None,
+        overlaps=_overlaps(wanted, counts) if counts is not None else None,
+    )
+
+
+# -- tasks -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What every task has to know."""
+
+    files: list[str]
+    schema: pa.Schema
+    sample: int
+
+    def batches(self, numbers: range) -> Iterator[pa.RecordBatch]:
+        for number in numbers:
+            found = ds.dataset(self.files[number], schema=self.schema, format="parquet")
+            for batch in map(of_the_world, found.to_batches(batch_size=ROWS)):
+                if batch.num_rows:
+                    yield batch
+
+    def run(self, numbers: range, selectivity: Selectivity | None) -> bytes:
+        sketch = Sketch(self.sample)
+        counts: Counts | None = None if selectivity is None else selectivity.none()
+        for batch in self.batches(numbers):
+            sketch.add(batch)
+            if selectivity is not None and counts is not None:
+                counts = counts.plus(selectivity.count(batch))
+        return pickle.dumps((sketch, counts))
+
+
+_kept: dict[str, Selectivity] = {}
+
+
+def _selectivity(content: bytes) -> Selectivity | None:
+    """The index, made once in each process."""
+    filters, candidates = pickle.loads(content)
+    if not filters:
+        return None
+    key = blake2b(content).hexdigest()
+    if key not in _kept:
+        _kept.clear()
+        _kept[key] = Selectivity(filters, candidates)
+    return _kept[key]
+
+
+def _done(
+    spark: SparkSession | None,
+    job: _Job,
+    filters: dict[str, Filter],
+    candidates: list[Merger],
+    progress: Progress,
+) -> Iterator[bytes]:
+    if spark is None:
+        selectivity = Selectivity(filters, candidates) if filters else None
+        for number in range(len(job.files)):
+            yield job.run(range(number, number + 1), selectivity)
+            progress(number + 1, len(job.files))
+        return
+    tasks = min(len(job.files), _TASKS * spark.sparkContext.defaultParallelism)
+    if not tasks:
+        return
+    asked = spark.sparkContext.broadcast(pickle.dumps((filters, candidates)))
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                selectivity = _selectivity(asked.value)
+                found = job.run(range(number, len(job.files), tasks), selectivity)
+                yield pa.record_batch({"found": pa.array([found], pa.large_binary())})
+
+    rows = spark.range(0, tasks, 1, tasks).mapInArrow(work, "found binary")
+    try:
+        table = _watched(spark, rows.toArrow, lambda done: progress(done, tasks))
+        yield from table["found"].to_pylist()
+    finally:
+        asked.destroy()
+
+
+def _watched(
+    spark: SparkSession, collect: Callable[[], pa.Table], progress: Callable[[int], None]
+) -> pa.Table:
+    """What `collect` returns, while its tasks are counted; an interrupt cancels them."""
+    context, group = spark.sparkContext, f"tidings-statistics-{time.monotonic_ns()}"
+
+    def job() -> pa.Table:
+        context.setJobGroup(group, "statistics of a lake", interruptOnCancel=True)
+        return collect()
+
+    with ThreadPoolExecutor(1) as thread:
+        running = thread.submit(job)
+        try:
+            while True:
+                try:
+                    running.exception(timeout=_LOOK)
+                except NotYet:
+                    progress(_finished(context, group))
+                else:
+                    progress(_finished(context, group))
+                    return running.result()
+        except KeyboardInterrupt:
+            context.cancelJobGroup(group)
+            raise
+
+
+def _finished(context: Any, group: str) -> int:
+    tracker = context.statusTracker()
+    jobs = (tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group))
+    stages = (tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds)
+    return sum(stage.numCompletedTasks for stage in stages if stage)
+
+
+# -- tables ----------------------------------------------------------------------------------------
+
+
+def _filters(filters: Mapping[str, Filter], counts: Counts) -> pa.Table:
+    matched = counts.matched.tolist()
+    return pa.table(
+        {
+            "key": pa.array(list(filters), pa.string()),
+            "broker": pa.array([broker_of(key) for key in filters], pa.string()),
+            "filter": pa.array([str(f) for f in filters.values()], pa.string()),
+            "events": pa.array(matched, pa.int64()),
+            "share": pa.array([n / max(1, counts.events) for n in matched], pa.float64()),
+        }
+    ).sort_by([("events", "descending"), ("key", "ascending")])
+
+
+def _mergers(candidates: list[Merger], counts: Counts, learnt: Statistics) -> pa.Table:
+    whole = max(1, counts.events)
+    ends = [_ends(merger.gap) for merger in candidates]
+    return pa.table(
+        {
+            "broker": pa.array([m.broker for m in candidates], pa.string()),
+            "filter": pa.array([str(m.conjunction) for m in candidates], pa.string()),
+            "attribute": pa.array([m.name for m in candidates], pa.string()),
+            "low": pa.array([low for low, _ in ends], pa.string()),
+            "high": pa.array([high for _, high in ends], pa.string()),
+            "inside": pa.array(counts.inside.tolist(), pa.int64()),
+            "wasted": pa.array(counts.wasted.tolist(), pa.int64()),
+            "inside_share": pa.array((counts.inside / whole).tolist(), pa.float64()),
+            "wasted_share": pa.array((counts.wasted / whole).tolist(), pa.float64()),
+            "estimate": pa.array([m.estimate(learnt) for m in candidates], pa.float64()),
+        }
+    ).sort_by([("wasted", "ascending"), ("broker", "ascending"), ("filter", "ascending")])
+
+
+def _ends(gap: Stretch) -> tuple[str, str]:
+    low, high = (value.isoformat() if hasattr(value, "isoformat") else value for value, _ in gap)
+    return str(low), str(high)
+
+
+def _overlaps(filters: Mapping[str, Filter], counts: Counts) -> pa.Table:
+    brokers = sorted({broker_of(key) for key in filters})
+    rows = []
+    for a, one in enumerate(brokers):
+        for b, other in enumerate(brokers[a + 1 :], start=a + 1):
+            both = int(counts.shared[a, b])
+            either = int(counts.shared[a, a] + counts.shared[b, b]) - both
+            rows.append((one, other, both, both / max(1, counts.events), both / max(1, either)))
+    names = ("one", "other", "events", "share", "alike")
+    kinds = (pa.string(), pa.string(), pa.int64(), pa.float64(), pa.float64())
+    columns = list(zip(*rows, strict=True)) or [()] * len(names)
+    found = {n: pa.array(c, k) for n, c, k in zip(names, columns, kinds, strict=True)}
+    return pa.table(found).sort_by([("alike", "descending"), ("one", "ascending")])

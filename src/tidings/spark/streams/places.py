@@ -1,0 +1,91 @@
+"""Places: where the streams are, as a broker tells it to somebody who only asks.
+
+Both questions are subscriptions that end as soon as they are answered. They need no more than
+the connection that every client has, and leave nothing behind at the broker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable
+from datetime import UTC, datetime
+from typing import Any, Final, TypeVar
+
+from tidings.client import Client, connect
+from tidings.client.positions import read_cursor
+from tidings.events import Filter, TidingsError
+from tidings.node.requests import Cursor
+from tidings.spark.format.options import Broker
+
+_T = TypeVar("_T")
+
+_LATER: Final = datetime(9000, 1, 1, tzinfo=UTC)
+"""Whoever wants what comes after this is at the end of every stream. Unlike to begin now, which
+is where the broker's knowledge of other streams ends, it has each stream itself asked."""
+
+
+def ends(broker: Broker) -> Cursor:
+    """The last tick of every stream that can be reached: all up to it is on disk."""
+    return _ask(broker, ends_known_to)
+
+
+async def ends_known_to(client: Client) -> Cursor:
+    """The same, asked by a client that there is."""
+    async with client.subscribe(Filter.none(), since=_LATER) as silence:
+        async for _ in silence.until_live():
+            pass
+        return read_cursor(silence.cursor)
+
+
+def ticks_before(broker: Broker, since: float, streams: Iterable[str]) -> Cursor:
+    """Of each stream, the tick behind which lies what was published from a time on.
+
+    Time 0 is the beginning: what is kept of the streams. A stream that cannot be reached is
+    left out.
+    """
+    wanted = set(streams)
+    if not wanted:
+        return {}
+
+    async def ask(client: Client) -> Cursor:
+        last = await ends_known_to(client)
+        begin = "begin" if since <= 0 else datetime.fromtimestamp(since, UTC)
+        found: Cursor = {}
+        async with client.subscribe(Filter.all(), since=begin) as events:
+            async for event in events.until_live():
+                found.setdefault(event.stream, event.tick - 1)
+                if found.keys() >= wanted:
+                    break
+        return {s: min(last[s], found.get(s, last[s])) for s in last.keys() & wanted}
+
+    return _ask(broker, ask)
+
+
+def _ask(broker: Broker, question: Callable[[Client], Coroutine[Any, Any, _T]]) -> _T:
+    async def asked() -> _T:
+        client = await connect(
+            broker.url, token=broker.token, tls=broker.authority, wait=broker.timeout
+        )
+        try:
+            async with asyncio.timeout(broker.timeout):
+                return await question(client)
+        finally:
+            await client.close(within=1.0)
+
+    try:
+        return asyncio.run(asked())
+    except TimeoutError:
+        raise TidingsError(
+            f"the broker at {broker.url} has not said within {broker.timeout:g} seconds where "
+            "its streams are"
+        ) from None
+
+
+def merged(*cursors: Cursor) -> Cursor:
+    """The furthest of each stream, by name.
+
+    >>> merged({"paris": 17}, {"paris": 12, "london": 3})
+    {'london': 3, 'paris': 17}
+    """
+    streams = sorted({s for c in cursors for s in c})
+    return {s: max(c[s] for c in cursors if s in c) for s in streams}
