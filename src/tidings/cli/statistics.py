@@ -176,7 +176,7 @@ def _filters(found: Findings) -> Iterator[str]:
         ("Overlaps", _OVERLAPS_MEAN, found.overlaps, _OVERLAPS),
     )
     for title, meaning, table, names in sections:
-        if table is None:
+        if table is None or not table.num_rows:
             continue
         yield f"## {title}"
         yield ""

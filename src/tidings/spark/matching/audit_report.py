@@ -38,7 +38,7 @@ def report(summary: Summary, since: str, until: str) -> str:
         "",
         f"{summary.filters:,} filters and the {summary.events:,} events of `{summary.lake}`"
         f"{' ' if window else ''}{window}.{matched}",
-        f"There are {summary.matches:,} matches; {summary.silent:,} filters match nothing.",
+        f"There are {summary.matches:,} matches; {summary.silent:,} of the filters match nothing.",
         "",
         "| filter | matches | first | last |",
         "|---|---|---|---|",
