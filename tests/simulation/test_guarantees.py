@@ -13,7 +13,7 @@ from tidings.simulation.random_runs import FAULTS
 from tidings.simulation.scenario import Scenario, Step
 from tidings.simulation.trials import play
 
-SEEDS = int(os.environ.get("TIDINGS_SEEDS", "5"))
+SEEDS = int(os.environ.get("TIDINGS_SEEDS", "3"))
 """For each network, level of faults, strategy and semantics: 420 trials for each seed."""
 
 

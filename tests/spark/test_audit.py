@@ -147,7 +147,7 @@ def test_spark_writes_the_same(
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("audit")
+@pytest.mark.xdist_group("archive_on_spark")  # where the cluster is
 def test_a_cluster_does_the_same(
     spark_cluster: Cluster, lake: tuple[Path, list[Archived]], tmp_path: Path
 ) -> None:

@@ -179,7 +179,7 @@ def test_all_ways_to_ask_a_lake_agree(spark: Any, lake: tuple[Path, list[Archive
     path, events = lake
     install(spark)
     rows = spark.read.format("tidings").option("lake", str(path)).load().cache()
-    some = dict(list(FILTERS.items())[:40])
+    some = dict(list(FILTERS.items())[:40:2])
     truths = rows.select(
         "id",
         *[column(f, rows.schema).alias(f"{n}") for n, f in enumerate(some.values())],
