@@ -41,6 +41,8 @@ LISTENERS = 100
 _DISTINCT = 20_000
 _STEP = 0.01
 """Seconds between two lists of events that are published."""
+_WARM = 20.0
+"""Seconds at full rate before anything is measured: Java compiles what it does often."""
 _QUIET = 15.0
 """After so many seconds without a delivery, all is delivered."""
 _PROGRAM = [sys.executable, "-m", "bench.deliver"]
@@ -139,7 +141,9 @@ def _outcome(case: Case, seconds: float) -> tuple[Outcome, Any]:
                 client.publish_many(_quotes(RATE // 10, -1))
                 time.sleep(0.5)
             start = time.perf_counter() - began
-            before, at = (_used(), server.cpu, told()), time.perf_counter()
+            _publish(url, _WARM)
+            _settle(told)
+            before, at, when = (_used(), server.cpu, told()), time.perf_counter(), time.time()
             with _listening(url, folder) as heard:
                 _publish(url, seconds)
                 spent = time.perf_counter() - at
@@ -147,7 +151,8 @@ def _outcome(case: Case, seconds: float) -> tuple[Outcome, Any]:
                 _settle(told)
         samples = _heard_late(heard) if inbox is None else _committed_late(inbox)
         wrong = _wrong(heard, filters) if inbox is None else 0
-    steady = samples[samples[:, 0] > samples[:, 0].min() + seconds / 4]
+    samples = samples[samples[:, 0] > when]
+    steady = samples[samples[:, 0] > when + seconds / 4]
     cuts = np.percentile(steady[:, 1], [50, 90, 99]) if len(steady) else [9e9] * 3
     one, two = before[2], after[2]
     return Outcome(

@@ -58,6 +58,7 @@ def run(*, quick: bool, out: Path) -> int:
             with session("bench", master=f"local[{number}]") as spark:
                 for size in sizes:
                     figures[f"{size} {number}"] = _figures(spark, (lakes[size], tiny), size, folder)
+                    console.print(f"{size:,} filters on local[{number}] are measured")
         large = None if quick else _million(Path(folder, "million"), folder)
     _show(figures, large)
     wrong = sum(f["wrong"] for f in figures.values())
