@@ -21,6 +21,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from bench.broker.servers import Server, broker
+from bench.processes import used
 from bench.report import Target, console, save, short, show, show_targets
 from tidings import connect_sync
 from tidings.spark.archiving.archive import archive
@@ -110,11 +111,11 @@ def _archived(server: Server, way: str, events: int) -> Outcome:
         if spark is not None:
             archive(url, Lake(f"{folder}/warm"), spark=spark, batch=1_000, until={"bench": 4_000})
         lake = Lake(f"{folder}/lake")
-        used, brokers = _used(), server.cpu
+        used, brokers = used(), server.cpu
         start = time.perf_counter()
         report = archive(url, lake, spark=spark, until={"bench": events})
         seconds = time.perf_counter() - start
-        used, brokers = _used() - used, server.cpu - brokers
+        used, brokers = used() - used, server.cpu - brokers
         ticks = [t for batch in lake.scan() for t in batch["tick"].to_pylist()]
         return Outcome(
             report.events,
@@ -136,16 +137,6 @@ def _spark(way: str) -> Iterator[Any]:
 
     with session("bench", master=way, work_is_in_python=True) as started:
         yield started
-
-
-def _used() -> float:
-    """Seconds of processor time so far, of this process and all that it has started."""
-    me = Server(_Self(), 0, Path())  # type: ignore[arg-type]
-    return me.cpu
-
-
-class _Self:
-    pid = os.getpid()
 
 
 def _plot(out: Path, found: dict[str, Outcome]) -> None:

@@ -27,7 +27,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bench.broker.servers import Server, broker
+from bench.broker.servers import broker
+from bench.processes import used
 from bench.report import Target, console, save, short, show, show_targets
 from tidings import Index, Notification, connect_sync
 from tidings.spark.bulk.deliver import deliver
@@ -143,11 +144,11 @@ def _outcome(case: Case, seconds: float) -> tuple[Outcome, Any]:
             start = time.perf_counter() - began
             _publish(url, _WARM)
             _settle(told)
-            before, at, when = (_used(), server.cpu, told()), time.perf_counter(), time.time()
+            before, at, when = (used(), server.cpu, told()), time.perf_counter(), time.time()
             with _listening(url, folder) as heard:
                 _publish(url, seconds)
                 spent = time.perf_counter() - at
-                after = (_used(), server.cpu, told())
+                after = (used(), server.cpu, told())
                 _settle(told)
         samples = _heard_late(heard) if inbox is None else _committed_late(inbox)
         wrong = _wrong(heard, filters) if inbox is None else 0
@@ -155,13 +156,14 @@ def _outcome(case: Case, seconds: float) -> tuple[Outcome, Any]:
     steady = samples[samples[:, 0] > when + seconds / 4]
     cuts = np.percentile(steady[:, 1], [50, 90, 99]) if len(steady) else [9e9] * 3
     one, two = before[2], after[2]
+    broker_used = after[1] - before[1]
     return Outcome(
         start,
         (two.events - one.events) / spent,
         (two.delivered - one.delivered) / spent,
         (two.batches - one.batches) / spent,
-        (after[0] - before[0]) / spent,
-        (after[1] - before[1]) / spent,
+        (after[0] - before[0] - broker_used) / spent,  # the broker is one of what it has started
+        broker_used / spent,
         *map(float, cuts),
         len(steady),
         wrong,
@@ -293,16 +295,6 @@ def _committed_late(inbox: Path) -> Any:
             late = when - times.to_numpy() / 1e6
             found.append(np.column_stack([np.full(len(late), when), late]))
     return np.concatenate(found)
-
-
-def _used() -> float:
-    """Seconds of processor time so far, of this process and all that it has started."""
-    return _own().cpu
-
-
-def _own() -> Server:
-    process: Any = type("Process", (), {"pid": os.getpid()})
-    return Server(process, 0, Path())
 
 
 def _plot(out: Path, waits: dict[Case, Any]) -> None:

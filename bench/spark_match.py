@@ -20,7 +20,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -29,6 +28,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bench.processes import family, used
 from bench.report import Target, console, save, short, show, show_targets
 from tidings import Index
 from tidings.spark import match, session
@@ -218,9 +218,9 @@ class _Watched:
 
     def _watch(self) -> None:
         while not self._over.wait(0.2):
-            for pid, fields in _ours().items():
-                if pid != os.getpid() and "python" in fields[-1]:
-                    self.most = max(self.most, int(fields[21]) * os.sysconf("SC_PAGE_SIZE"))
+            for pid, member in family().items():
+                if pid != os.getpid() and "python" in member.name:
+                    self.most = max(self.most, member.resident)
 
 
 def _drain(frame: Any) -> None:
@@ -237,32 +237,11 @@ def _least(work: Callable[[], None]) -> tuple[float, float]:
     """The least of three in seconds of processor time, and by the clock."""
     least = fastest = float("inf")
     for _ in range(3):
-        before, start = _used(), time.perf_counter()
+        before, start = used(), time.perf_counter()
         work()
         fastest = min(fastest, time.perf_counter() - start)
-        least = min(least, _used() - before)
+        least = min(least, used() - before)
     return least, fastest
-
-
-def _ours() -> dict[int, list[str]]:
-    """What the system says of this process and all that it has started; their names at the end."""
-    fields: dict[int, list[str]] = {}
-    for path in Path("/proc").iterdir():
-        if path.name.isdecimal():
-            with suppress(OSError):  # it has ended
-                text = (path / "stat").read_text(encoding="ascii", errors="replace")
-                name, _, rest = text.partition("(")[2].rpartition(") ")
-                fields[int(path.name)] = [*rest.split(), name]
-    ours = [os.getpid()]
-    for pid in ours:  # grows meanwhile
-        ours += [child for child, about in fields.items() if int(about[1]) == pid]
-    return {pid: fields[pid] for pid in ours}
-
-
-def _used() -> float:
-    """Seconds of processor time so far, of this process and all that it has started."""
-    ticks = sum(int(number) for fields in _ours().values() for number in fields[11:15])
-    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 # -- what came of it -----------------------------------------------------------------------------

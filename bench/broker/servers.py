@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-_TICK = os.sysconf("SC_CLK_TCK")
-_PAGE = os.sysconf("SC_PAGE_SIZE")
+from bench.processes import family, used
+
 _PATIENCE = 60.0
 _PAUSE, _IDLE = 0.5, 0.05
 """A server that uses less than this share of a core for so many seconds is idle."""
@@ -38,36 +38,14 @@ class Server:
         self.log = log
 
     @property
-    def pids(self) -> list[int]:
-        """Of the process and its descendants."""
-        children: dict[int, list[int]] = {}
-        for path in Path("/proc").iterdir():
-            if path.name.isdecimal():
-                fields = _stat(int(path.name))
-                if fields is not None:
-                    children.setdefault(int(fields[1]), []).append(int(path.name))
-        found = [self.process.pid]
-        for pid in found:
-            found += children.get(pid, [])
-        return found
-
-    @property
     def cpu(self) -> float:
         """Seconds of CPU so far, of all its processes and threads."""
-        ticks = 0
-        for pid in self.pids:
-            fields = _stat(pid)
-            if fields is not None:
-                ticks += int(fields[11]) + int(fields[12])
-        return ticks / _TICK
+        return used(self.process.pid)
 
     @property
     def resident(self) -> int:
         """Bytes in memory."""
-        pages = 0
-        for pid in self.pids:
-            pages += int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1])
-        return pages * _PAGE
+        return sum(member.resident for member in family(self.process.pid).values())
 
     def settle(self) -> None:
         """Wait until it has nothing left to do, such as starting up or compiling."""
@@ -82,15 +60,6 @@ class Server:
     def tail(self) -> str:
         """The end of what it has printed."""
         return self.log.read_text(encoding="utf-8", errors="replace")[-2_000:]
-
-
-def _stat(pid: int) -> list[str] | None:
-    """The fields of /proc/PID/stat from the state on, or None if it has ended."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
-    except OSError:
-        return None
-    return text.rpartition(") ")[2].split()
 
 
 def pin(core: int | None) -> None:

@@ -1,0 +1,48 @@
+"""Processes: what the system says of one and of all that it has started."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+_TICK = os.sysconf("SC_CLK_TCK")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class Process(NamedTuple):
+    """One process, as it is now."""
+
+    name: str
+    parent: int
+    seconds: float
+    """Of processor time so far, also of children that have ended."""
+    resident: int
+    """Bytes in memory."""
+
+
+def family(pid: int | None = None) -> dict[int, Process]:
+    """A process, this one unless another is named, and all that it has started."""
+    everybody: dict[int, Process] = {}
+    for path in Path("/proc").iterdir():
+        if path.name.isdecimal():
+            with suppress(OSError):  # it has ended
+                everybody[int(path.name)] = _read(path / "stat")
+    found = [os.getpid() if pid is None else pid]
+    for member in found:  # grows meanwhile
+        found += [child for child, about in everybody.items() if about.parent == member]
+    return {member: everybody[member] for member in found if member in everybody}
+
+
+def _read(stat: Path) -> Process:
+    text = stat.read_text(encoding="ascii", errors="replace")
+    name, _, rest = text.partition("(")[2].rpartition(") ")
+    fields = rest.split()
+    ticks = sum(map(int, fields[11:15]))
+    return Process(name, int(fields[1]), ticks / _TICK, int(fields[21]) * _PAGE)
+
+
+def used(pid: int | None = None) -> float:
+    """Seconds of processor time so far, of a process and all that it has started."""
+    return sum(member.seconds for member in family(pid).values())
