@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,14 +21,14 @@ from tidings.events.intervals import ORDERS, Intervals
 from tidings.matching import Index
 from tidings.routing import Statistics, reduction
 from tidings.routing.joins import Stretch, gaps
-from tidings.spark.lakes.layout import REST, Columns, columns_of, to_notifications
+from tidings.spark.lakes.grouping import Grouping, names_in
+from tidings.spark.lakes.layout import columns_of
 
 MOST_MERGERS: Final = 10_000
 """So many candidates are looked at."""
-_ROW: Final = ""
-"""A name that no attribute has: there are rows even where the filters name no column."""
 
 Numbers = npt.NDArray[np.int64]
+_NONE: Final[Numbers] = np.zeros(0, np.int64)
 
 
 def broker_of(key: str) -> str:
@@ -121,15 +121,13 @@ class Selectivity:
             np.int64,
         )
         asked = [*filters.values(), *(m.filter for m in candidates)]
-        self._names = sorted({n for f in asked for c in f.conjunctions for n in c.constraints})
+        self._names = names_in(asked)
         self._index = Index()
         self._index.add_many(enumerate(asked))
 
     def count(self, batch: pa.RecordBatch) -> Counts:
         """Of the rows of a lake."""
-        rows, numbers = self._index.match_batch(self._events(batch))
-        rows = np.asarray(rows).astype(np.int64)
-        numbers = np.asarray(numbers.cast(pa.int64()))
+        rows, numbers = self._pairs(batch)
         is_filter = numbers < self._filters
         heard = np.zeros((batch.num_rows, max(1, self._brokers)), np.float32)
         heard[rows[is_filter], self._owner[numbers[is_filter]]] = 1.0
@@ -154,17 +152,12 @@ class Selectivity:
         """Of all rows."""
         return reduce(Counts.plus, map(self.count, batches), self.none())
 
-    def _events(self, batch: pa.RecordBatch) -> Any:
-        """The rows as the index takes them: by columns, if each attribute is in one of them."""
-        known: Columns = columns_of(batch.schema)
-        used: dict[str, list[str]] = {}
-        for name in self._names:
-            columns = known.get(name, {}).values()
-            used[name] = [c for c in columns if batch[c].null_count < batch.num_rows]
-        has_rest = REST in batch.schema.names and batch[REST].null_count < batch.num_rows
-        if has_rest or any(len(columns) > 1 for columns in used.values()):
-            kept = [c for columns in used.values() for c in columns]
-            return to_notifications(batch.select([*kept, REST] if has_rest else kept))
-        arrays = {name: batch[columns[0]] for name, columns in used.items() if columns}
-        there = pa.array(np.ones(batch.num_rows, np.bool_))
-        return pa.RecordBatch.from_arrays([*arrays.values(), there], names=[*arrays, _ROW])
+    def _pairs(self, batch: pa.RecordBatch) -> tuple[Numbers, Numbers]:
+        """Numbers of rows, and those of what they match."""
+        rows, numbers = [_NONE], [_NONE]
+        for members, events in Grouping(self._names, columns_of(batch.schema)).groups(batch):
+            at, found = self._index.match_batch(events)
+            places = np.asarray(at).astype(np.int64)
+            rows.append(places if members is None else members[places])
+            numbers.append(np.asarray(found.cast(pa.int64())))
+        return np.concatenate(rows), np.concatenate(numbers)
