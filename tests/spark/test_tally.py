@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tidings.spark.bulk.registrations import Registrations
-from tidings.spark.bulk.tally import Tally, cause
+from tidings.spark.bulk.tally import Tally
 
 
 def about(batch: int, start: int | None, end: int, **observed: Any) -> dict[str, Any]:
@@ -41,24 +41,3 @@ def test_each_batch_is_counted_once() -> None:
     found = tally.report(Registrations())
     assert (found.events, found.matched, found.delivered, found.batches) == (120, 50, 80, 2)
     assert found.latency == pytest.approx(0.5)
-
-
-@pytest.mark.parametrize(
-    ("said", "wanted"),
-    [
-        (
-            "[STREAM_FAILED] Query [id = 7] terminated with exception: [PYTHON_ERROR]\n"
-            "Traceback (most recent call last):\n"
-            '  File "x.py", line 1, in y\n'
-            "tidings.client.errors.ConnectionFailed: no broker can be reached\n\n"
-            "=== Streaming Query ===",
-            "no broker can be reached",
-        ),
-        ("tidings.events.errors.TidingsError: a\nb", "a"),
-        ("something else\nof two lines", "something else"),
-        ("", "ValueError('')"),
-    ],
-)
-def test_the_cause_is_what_a_user_can_do_something_about(said: str, wanted: str) -> None:
-    assert cause(ValueError(said)) == wanted
-    assert "stopped by somebody else" in cause(None)

@@ -26,7 +26,8 @@ from tidings.events import TidingsError
 from tidings.spark.archiving.archive import archive
 from tidings.spark.bulk.bulk import Keeper
 from tidings.spark.bulk.registrations import ALL
-from tidings.spark.bulk.tally import METRICS, Report, Tally, cause
+from tidings.spark.bulk.tally import METRICS, Report, Tally
+from tidings.spark.failures import cause
 from tidings.spark.format.options import Broker
 from tidings.spark.lakes.lake import EVERYTHING, Lake
 

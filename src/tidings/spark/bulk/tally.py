@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from datetime import datetime
 from time import monotonic
 from typing import Any, Final, NamedTuple
@@ -12,7 +11,6 @@ from tidings.spark.bulk.registrations import Registrations
 
 METRICS: Final = "deliveries"
 """The name under which Spark adds up what a query delivers: matched, delivered, and time."""
-_CAUSE: Final = re.compile(r"^(?:[a-z_]+\.)+[A-Za-z]+(?:Error|Refused|Failed|Closed|Exception): ")
 
 
 class Report(NamedTuple):
@@ -96,14 +94,3 @@ def _ended(about: Any) -> float:
     """When a batch had ended, in seconds since 1970."""
     began = datetime.fromisoformat(about["timestamp"])
     return float(began.timestamp() + about["durationMs"].get("triggerExecution", 0) / 1e3)
-
-
-def cause(problem: BaseException | None) -> str:
-    """What went wrong, from among all that Java and Python say of it."""
-    if problem is None:
-        return "the query was stopped by somebody else"
-    lines = str(problem).splitlines()
-    for line in reversed(lines):
-        if _CAUSE.match(line):
-            return _CAUSE.sub("", line)
-    return lines[0] if lines else repr(problem)

@@ -2,7 +2,8 @@
 
 ::
 
-    OUT/matches/part-00000.parquet …   id, stream, tick, time, key: one row for each match
+    OUT/matches/part-00000.parquet …   id, stream, tick, time, matches: the keys of the filters
+                                       that an event matches, for each that matches any
     OUT/summary.parquet                key, count, first, last: one row for each filter
     OUT/report.md                      the same, to be read
     OUT/filters/, OUT/audit.json       what was asked
@@ -14,7 +15,6 @@ lake as it was: what was asked is kept, down to the files of the lake and who re
 
 from __future__ import annotations
 
-import re
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -30,6 +30,7 @@ import pyarrow.parquet as pq
 
 from tidings.client.positions import Beginning
 from tidings.events import Filter, TidingsError
+from tidings.spark.failures import cause
 from tidings.spark.format.portions import Portion, portions
 from tidings.spark.lakes.grouping import names_in
 from tidings.spark.lakes.pruning import Place, Window
@@ -42,15 +43,13 @@ from tidings.spark.matching.parts import Stored, cut, needed
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FORMAT: Final = "tidings audit 1"
+FORMAT: Final = "tidings audit 2"
 MEMORY: Final = 2 << 30
 """An index takes no more than so many bytes in a process; more filters are in parts."""
 _ABOUT: Final = "audit.json"
 _SUMMARY: Final = "summary.parquet"
 _BUSIEST: Final = 20
 _PAUSE: Final = 0.5
-_ERROR: Final = re.compile(r"(?!org\.|java\.|py4j\.|pyspark\.)[\w.]+(Error|Exception): ")
-"""How a line begins that tells of an exception of Python's."""
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -217,7 +216,7 @@ class Audit:
             try:
                 context.parallelize(tasks, len(tasks)).foreach(work)
             except Exception as problem:
-                raise TidingsError(_reason(problem)) from problem
+                raise TidingsError(cause(problem)) from problem
 
     def _work(self) -> Callable[[Task], Done]:
         about = self._about
@@ -286,13 +285,6 @@ def _about(folder: Path) -> About | None:
     except (OSError, msgspec.DecodeError):
         return None
     return about if about.format == FORMAT else None
-
-
-def _reason(problem: Exception) -> str:
-    """What went wrong in a task, out of all that Java says of it."""
-    lines = [line.strip() for line in str(problem).splitlines()]
-    errors = [line for line in lines if _ERROR.match(line)]
-    return errors[0] if errors else f"Spark failed: {lines[0] if lines else problem!r}"
 
 
 def _digest(filters: Mapping[str, Filter]) -> str:

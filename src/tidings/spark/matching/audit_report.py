@@ -45,10 +45,8 @@ def report(summary: Summary, since: str, until: str) -> str:
     ]
     for key, count, first, last in summary.busiest:
         name = key.replace("|", "\\|")
-        lines.append(
-            f"| {name} | {count:,} | {first:%Y-%m-%d %H:%M:%S} | {last:%Y-%m-%d %H:%M:%S} |"
-        )
+        lines.append(f"| {name} | {count:,} | {first:{_TIME}} | {last:{_TIME}} |")
     if summary.filters - summary.silent > len(summary.busiest):
         lines += ["", "All filters are in `summary.parquet`, those that match nothing with 0."]
-    lines += ["", "`matches/` has a row for each match: id, stream, tick, time, key."]
+    lines += ["", "`matches/` has the events that match: id, stream, tick, time, keys."]
     return "\n".join([*lines, ""])

@@ -25,19 +25,18 @@ from tidings.spark.matching.asking import Asking
 from tidings.spark.matching.parts import Concerned, Stored
 
 _CODES: Final = pa.dictionary(pa.int32(), pa.string())
+_KEYS: Final = pa.list_(pa.field("element", _CODES, nullable=False))
 _MATCHES: Final = pa.schema(
     [
-        ("id", _CODES),
-        ("stream", _CODES),
-        FIXED.field("tick"),
-        FIXED.field("time"),
-        ("key", _CODES),
+        pa.field("id", pa.string(), nullable=False),
+        pa.field("stream", _CODES, nullable=False),
+        FIXED.field("tick").with_nullable(False),
+        FIXED.field("time").with_nullable(False),
+        pa.field("matches", _KEYS, nullable=False),
     ]
 )
 """As it is written; in the file, what are codes here are strings."""
 _ORIGIN: Final = ("id", "stream", "tick", "time")
-_ROWS: Final = 1_000_000
-"""About so many matches are written at a time."""
 _NEVER: Final = np.iinfo(np.int64).max
 
 
@@ -133,10 +132,16 @@ def perform(
                 if task.part.number is not None:
                     rows = rows.take(concerned.rows(rows, task.part.number))
                 for some, at, numbers, names in asking.pieces(rows):
+                    counts = np.bincount(at, minlength=some.num_rows)
+                    wanted = np.flatnonzero(counts)
+                    if not len(wanted):
+                        continue
+                    if len(wanted) < some.num_rows:
+                        some, counts = some.take(wanted), counts[wanted]
                     times = np.asarray(some["time"].cast(pa.int64()))
-                    tally.add(numbers, times[at])
-                    matched += int(np.count_nonzero(np.bincount(at)))
-                    writing.add(some, at, numbers, names)
+                    tally.add(numbers, np.repeat(times, counts))
+                    matched += len(wanted)
+                    writing.add(some, counts, numbers, names)
     count = int(tally.counts.sum())
     done = Done(events if task.is_first else 0, matched, count)
     about = {name: str(number) for name, number in done._asdict().items()}
@@ -174,7 +179,7 @@ class Writing:
             store_schema=False,  # else readers would see the dictionaries
             compression="zstd",
             compression_level=1,
-            use_dictionary=["id", "stream", "key"],
+            use_dictionary=["stream", "matches.list.element"],
             write_statistics=["stream", "tick", "time"],  # of strings they are dear
         )
         return self
@@ -187,21 +192,21 @@ class Writing:
         else:
             self._unfinished.unlink(missing_ok=True)
 
-    def add(self, rows: pa.RecordBatch, at: Any, numbers: Any, names: pa.Array) -> None:
-        """Events, given once, and pairs of their numbers and those of names."""
+    def add(self, rows: pa.RecordBatch, counts: Any, numbers: Any, names: pa.Array) -> None:
+        """Events, how many keys each one has, and the numbers of these one after the other."""
         assert self._file is not None
-        for begin in range(0, len(at), _ROWS):
-            some, which = at[begin : begin + _ROWS], numbers[begin : begin + _ROWS]
-            codes, known = _compact(which, len(names))
-            places = pa.array(some, pa.int32())
-            arrays = [
-                pa.DictionaryArray.from_arrays(places, rows["id"]),
-                _coded(rows["stream"]).take(places),
-                rows["tick"].take(places),
-                rows["time"].take(places),
-                pa.DictionaryArray.from_arrays(pa.array(codes), names.take(pa.array(known))),
-            ]
-            self._file.write_table(pa.Table.from_arrays(arrays, schema=_MATCHES))
+        codes, known = _compact(numbers, len(names))
+        keys = pa.DictionaryArray.from_arrays(pa.array(codes), names.take(pa.array(known)))
+        ends = np.zeros(rows.num_rows + 1, np.int32)
+        np.cumsum(counts, out=ends[1:])
+        arrays = [
+            rows["id"],
+            _coded(rows["stream"]),
+            rows["tick"],
+            rows["time"],
+            pa.ListArray.from_arrays(pa.array(ends), keys, type=_KEYS),
+        ]
+        self._file.write_table(pa.Table.from_arrays(arrays, schema=_MATCHES))
 
 
 def _coded(column: Any) -> Any:
