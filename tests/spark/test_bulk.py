@@ -154,6 +154,22 @@ def test_a_keeper_counts_and_leaves_snapshots(
     assert bulk(str(tmp_path)) is bulk(str(tmp_path))
 
 
+@pytest.mark.parametrize("left", [0, 1, 1_000])
+def test_a_snapshot_that_is_damaged_is_passed_over(tmp_path: Path, left: int) -> None:
+    lake, known = Lake(tmp_path), Registrations()
+    said = [registration(f"{n}", f"n > {n}") for n in range(99)]
+    events = [Archived("paris", 1 + n, BEGIN, s) for n, s in enumerate(said)]
+    lake.append(events, writer="archive", version=1)
+    known.hear(iter(events))
+    path = write_snapshot(lake.path, lake.held(), known)
+    header, _, content = path.read_bytes().partition(b"\n")
+    path.write_bytes(header + b"\n" + content[:left] if left else b"")
+    assert len(Bulk(tmp_path).move(lake.held())) == 99
+    keeper = Keeper(tmp_path)
+    keeper.follow()
+    assert keeper.known.count == 99
+
+
 def test_where_there_is_no_lake_there_are_no_registrations(tmp_path: Path) -> None:
     for ask in (lambda: Position(tmp_path).cursor(), lambda: Bulk(tmp_path)):
         with pytest.raises(TidingsError, match="there are no registrations here"):

@@ -263,6 +263,20 @@ class Ear:
         until(hears)
 
 
+def test_it_can_be_stopped_while_it_waits_for_a_broker(spark: Any, tmp_path: Path) -> None:
+    stop, reports = threading.Event(), []
+    away = threading.Thread(
+        target=lambda: reports.append(
+            deliver(spark, "tidings://127.0.0.1:1", tmp_path / "deliver", stop=stop)
+        ),
+        daemon=True,
+    )
+    stop.set()
+    away.start()
+    away.join(60)
+    assert [report.events for report in reports] == [0]
+
+
 # -- the command -------------------------------------------------------------------------------
 
 
@@ -287,6 +301,12 @@ def test_a_bulk_subscription_prints_the_events_as_they_were(tmp_path: Path) -> N
         said = json.loads(out)  # the other one: what was printed is acknowledged
         assert (said["id"], said["time"]) == ("paris:91", "2026-11-16T12:00:00Z")
         assert Notification(said["event"]) == event
+        client.publish({"tidings.for": {"desk-7"}, "tidings.time": "noon", "n": 2})  # a stranger's
+        again = program(
+            *("subscribe", "--bulk", "desk-7", "--with-meta", "--until", "now"), url=broker.url
+        )
+        said = json.loads(again.communicate(timeout=60)[0])
+        assert (said["id"], said["event"]) == (f"paris:{log_of(broker)[-1].tick}", {"n": 2})
         cancel = program("subscribe", "--bulk", "desk-7", "--cancel", url=broker.url)
         assert cancel.communicate(timeout=60)[1] == "desk-7 is cancelled\n"
         assert dict(registrations.get(30)) == {"tidings.bulk": "desk-7", "cancelled": True}
@@ -309,4 +329,4 @@ def test_a_bulk_subscription_prints_the_events_as_they_were(tmp_path: Path) -> N
             assert "Traceback" not in err
         process = program("subscribe", "n = = 1", "--bulk", "a", url=broker.url)
         assert "expected a constant" in process.communicate(timeout=60)[1]
-        assert len(log_of(broker)) == 6
+        assert len(log_of(broker)) == 7

@@ -31,8 +31,8 @@ def about(batch: int, start: int | None, end: int, **observed: Any) -> dict[str,
 
 def test_each_batch_is_counted_once() -> None:
     tally, noon = Tally(), 1_794_830_400.0
-    first = about(1, 10, 110, matched=50, delivered=80, time=50 * (noon + 10))
-    second = about(2, 110, 130, matched=None, delivered=None, time=None)
+    first = about(1, 10, 110, matched=50, delivered=80, refused=3, time=50 * (noon + 10))
+    second = about(2, 110, 130, matched=None, delivered=None, refused=None, time=None)
     tally.add([about(0, None, 10)])
     assert tally.report(Registrations()).events == 0
     tally.add([first])
@@ -40,4 +40,5 @@ def test_each_batch_is_counted_once() -> None:
     tally.add([second])
     found = tally.report(Registrations())
     assert (found.events, found.matched, found.delivered, found.batches) == (120, 50, 80, 2)
+    assert found.dead == 3
     assert found.latency == pytest.approx(0.5)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 
 from tidings.cli.complaints import remark
@@ -111,9 +112,11 @@ class _BulkPrinter(Printer):
         said = original(event.notification)
         if not self.with_meta:
             return said.to_json()
+        # Others may publish what looks like a delivery.
+        id, time = (event.notification.attributes.get(name) for name in (ID, TIME))
         meta = {
-            "id": event[ID],
-            "time": time_text(event[TIME]),
+            "id": id if isinstance(id, str) else event.id,
+            "time": time_text(time if isinstance(time, datetime) else event.time),
             "cursor": event.cursor,
         }
         return line(meta, said)

@@ -56,6 +56,9 @@ def deliver_events(
         f"{report.batches:,} batches, {report.seconds:.1f} s, {rate:,.0f}/s",
         err=True,
     )
+    if report.dead:
+        letters = place / "dead-letters"
+        typer.echo(f"{report.dead:,} deliveries could not be published: see {letters}", err=True)
     if report.refused:
         typer.echo(f"{report.refused:,} registrations were none; the last: {report.why}", err=True)
 
@@ -73,11 +76,12 @@ class _Told:
         self._next = 0.0
 
     def __call__(self, report: Report) -> Any:
+        dead = f", {report.dead:,} could not be" if report.dead else ""
         late = "" if report.latency is None else f", {report.latency:.1f} s after the event"
         bad = f", {report.refused:,} of them wrong" if report.refused else ""
         line = (
             f"{report.events:,} events, {report.rate:,.0f}/s, {report.matched:,} wanted, "
-            f"{report.delivered:,} delivered{late}; {report.subscriptions:,} subscriptions{bad}"
+            f"{report.delivered:,} delivered{dead}{late}; {report.subscriptions:,} subscriptions{bad}"
         )
         if sys.stderr.isatty():
             typer.echo(f"\r\033[K{line}", nl=False, err=True)

@@ -153,11 +153,13 @@ def write_snapshot(lake: Path, cursor: Mapping[str, int], known: Registrations) 
     folder = lake / _SNAPSHOTS
     folder.mkdir(exist_ok=True)
     path = folder / f"{sum(cursor.values()):020}.filters"
-    unfinished = path.with_suffix(f".{os.getpid()}")
+    unfinished = folder / "unfinished"
     about = {"format": FORMAT, "version": version("tidings"), "cursor": dict(cursor)}
     with open(unfinished, "wb") as file:
         file.write(msgspec.json.encode(about) + b"\n")
         pickle.dump(known.entries, file, pickle.HIGHEST_PROTOCOL)
+        file.flush()
+        os.fsync(file.fileno())
     unfinished.replace(path)  # whoever sees it sees all of it
     for old in _snapshots(lake)[_KEPT:]:
         old.unlink(missing_ok=True)
@@ -169,7 +171,9 @@ def snapshot_before(
 ) -> tuple[Cursor, dict[str, Entry]] | None:
     """The last snapshot that is not ahead of a cursor; None if there is none."""
     for path in _snapshots(lake):
-        with suppress(FileNotFoundError), open(path, "rb") as file:  # else there is a later one
+        # It was deleted meanwhile, as there are later ones; or damaged, which is told in many
+        # ways, and then all that is lost is time.
+        with suppress(Exception), open(path, "rb") as file:
             about = msgspec.json.decode(file.readline())
             is_ours = (about["format"], about["version"]) == (FORMAT, version("tidings"))
             if is_ours and is_behind(about["cursor"], cursor):

@@ -87,7 +87,8 @@ def deliver(
     place = Path(folder).absolute()
     table = place / "registrations"
     on_gap: Literal["fail", "continue"] = "continue" if skip_gaps else "fail"
-    with _Registrar(Broker(url, token, authority=authority), table, on_gap) as registrar:
+    stop = stop or threading.Event()
+    with _Registrar(Broker(url, token, authority=authority), table, on_gap, stop) as registrar:
         said = {"url": url, "token": token, "authority": authority, "subscriptions": str(table)}
         said["filter"] = str(EVERYTHING)  # not what is delivered
         reading = {name: text for name, text in said.items() if text is not None}
@@ -100,7 +101,7 @@ def deliver(
             else:
                 query = _collecting(spark, reading, Path(inbox).absolute(), place)
         try:
-            return _followed(query, registrar, progress, stop or threading.Event())
+            return _followed(query, registrar, progress, stop)
         finally:
             query.stop()
 
@@ -123,20 +124,26 @@ def _settings(spark: SparkSession) -> Iterator[None]:
 class _Registrar(threading.Thread):
     """Keeps the table of subscriptions up to date, from the moment on when it has caught up."""
 
-    def __init__(self, broker: Broker, table: Path, on_gap: Literal["fail", "continue"]) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        table: Path,
+        on_gap: Literal["fail", "continue"],
+        stop: threading.Event,
+    ) -> None:
         super().__init__(name="tidings registrations", daemon=True)
         self._broker, self._lake, self._on_gap = broker, Lake(table, filter=ALL), on_gap
-        self._end = threading.Event()
+        self._stop_early, self._end = stop, threading.Event()
         self.problem: BaseException | None = None
 
     def __enter__(self) -> _Registrar:
-        self._archive(until="live")
+        self._archive(until="live", stop=self._stop_early)
         self.keeper = Keeper(self._lake.path)
         self.keeper.follow()
         self.start()
         return self
 
-    def _archive(self, *, until: Literal["live"] | None) -> None:
+    def _archive(self, *, until: Literal["live"] | None, stop: threading.Event) -> None:
         archive(
             self._broker.url,
             self._lake,
@@ -145,7 +152,7 @@ class _Registrar(threading.Thread):
             every=EVERY,
             until=until,
             on_gap=self._on_gap,
-            stop=self._end,
+            stop=stop,
         )
 
     def __exit__(self, *_: object) -> None:
@@ -154,7 +161,7 @@ class _Registrar(threading.Thread):
 
     def run(self) -> None:
         try:
-            self._archive(until=None)
+            self._archive(until=None, stop=self._end)
         except BaseException as problem:
             self.problem = problem
 
@@ -163,7 +170,7 @@ def _publishing(spark: SparkSession, reading: dict[str, str], place: Path) -> St
     """The tasks publish: there is nothing left to write but how many there were."""
     said = {**reading, "deliver": "true", "deadLetters": str(place / "dead-letters")}
     rows = spark.readStream.format("tidings").options(**said).load()
-    counted = _counted(rows, "matched", "delivered", "times")
+    counted = _counted(rows, "matched", "delivered", "refused", "times")
     writer = counted.writeStream.format("noop").trigger(processingTime=_PACE)
     return writer.option("checkpointLocation", str(place / "checkpoint")).start()
 
@@ -174,22 +181,18 @@ def _collecting(
     from tidings.spark.bulk.inbox import Inbox
 
     rows = spark.readStream.format("tidings").options(**reading).load()
-    counted = _counted(rows, "1", "size(matches)", "unix_micros(time) / 1e6")
+    counted = _counted(rows, "1", "size(matches)", "0", "unix_micros(time) / 1e6")
     single = counted.selectExpr("explode(matches) AS name", "id", "time", "attributes AS event")
     writer = single.writeStream.foreachBatch(Inbox(inbox).take).trigger(processingTime=_PACE)
     return writer.option("checkpointLocation", str(place / "checkpoint-inbox")).start()
 
 
-def _counted(rows: DataFrame, matched: str, delivered: str, time: str) -> DataFrame:
+def _counted(rows: DataFrame, *counts: str) -> DataFrame:
     """Have Spark add these up, and tell it with the progress of each batch."""
     from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
-    return rows.observe(
-        METRICS,
-        F.sum(F.expr(matched)).alias("matched"),
-        F.sum(F.expr(delivered)).alias("delivered"),
-        F.sum(F.expr(time)).alias("time"),
-    )
+    named = zip(counts, ("matched", "delivered", "refused", "time"), strict=True)
+    return rows.observe(METRICS, *[F.sum(F.expr(count)).alias(name) for count, name in named])
 
 
 # -- how it goes -----------------------------------------------------------------------------------

@@ -10,6 +10,10 @@ Stretches of a session follow on each other, so its numbers rise. A task that ru
 far the session is, and goes on there; nothing has to be written down but what Spark writes itself.
 (The sink cannot do so: of rows that anybody wrote, it does not know that they come again alike.)
 
+Where the broker no longer keeps the next events, and it is to go on all the same, nobody can tell
+how many deliveries they had. So numbers go on as if the stretch began there: what an earlier try
+had delivered from there on is then delivered again, and nothing is lost.
+
 Where one batch has several stretches of a stream, each has a session of its own, a lane.
 """
 
@@ -35,8 +39,9 @@ from tidings.spark.format.letters import DeadLetters
 from tidings.spark.format.options import Reading
 from tidings.spark.streams.stretch import Gone, Stretch, read_rows
 
-ROOM: Final = 1 << 10
-"""Numbers for each tick: an event has no more deliveries, which are for a thousand names each."""
+ROOM: Final = 1 << 20
+"""Numbers for each tick: events have no more deliveries, which are for a thousand names each. It
+leaves room for 2⁴³ ticks. A batch that was begun with another number must not go on."""
 TICKS: Final = 20_000
 """So many ticks make a stretch. A batch that was begun with another number must not go on."""
 COUNTS: Final = "events BIGINT, matched BIGINT, delivered BIGINT, refused BIGINT, times DOUBLE"
@@ -88,7 +93,7 @@ def delivered(task: Delivering, options: Reading) -> Iterator[pa.RecordBatch]:
     times = last = 0.0
     moment = _moment(last)
     with Publisher(task, options) as publisher:
-        for rows in _rows(stretch, options):
+        for rows in _rows(stretch, options, publisher):
             said = [_bare(record) for record in rows.records]
             for place, found in wanted(said, index):
                 if rows.times[place] != last:  # many events have the same
@@ -100,12 +105,13 @@ def delivered(task: Delivering, options: Reading) -> Iterator[pa.RecordBatch]:
                 matched += 1
                 names += len(found)
                 times += last
-    counts = (stretch.end - stretch.start, matched, names, publisher.refused, times)
+    reached = names - publisher.missed
+    counts = (stretch.end - stretch.start, matched, reached, publisher.refused, times)
     arrays = [pa.array([count], field.type) for count, field in zip(counts, _COLUMNS, strict=True)]
     yield pa.RecordBatch.from_arrays(arrays, schema=_COLUMNS)
 
 
-def _rows(stretch: Stretch, options: Reading) -> Iterator[Rows]:
+def _rows(stretch: Stretch, options: Reading, publisher: Publisher) -> Iterator[Rows]:
     while True:
         try:
             yield from read_rows(stretch, options.broker, options.filter)
@@ -114,6 +120,7 @@ def _rows(stretch: Stretch, options: Reading) -> Iterator[Rows]:
             if options.on_gap == "fail" or gone.upto <= gone.after:
                 raise
             stretch = replace(stretch, start=min(gone.upto, stretch.end))
+            publisher.pass_over(stretch.start)
 
 
 def _bare(record: dict[str, object]) -> Notification:
@@ -133,7 +140,7 @@ class Publisher:
 
     def __init__(self, task: Delivering, options: Reading) -> None:
         assert options.dead_letters is not None
-        start = task.judged.stretch.start
+        self._task, self._folder = task, options.dead_letters
         self._broker = broker = options.broker
         self._client = connect_sync(
             broker.url,
@@ -142,9 +149,10 @@ class Publisher:
             tls=broker.authority,
             wait=broker.timeout,
         )
-        self._letters = DeadLetters(options.dead_letters, f"{task.session}-{start}.jsonl")
-        self._number = ROOM * start
+        self._number = ROOM * task.judged.stretch.start
         """Of the last delivery."""
+        self.missed = 0
+        """So many names were not reached."""
         self._fresh: list[Notification] = []
         self._under_way: deque[tuple[Future[int], list[tuple[Notification, str]]]] = deque()
 
@@ -156,6 +164,10 @@ class Publisher:
     def __enter__(self) -> Publisher:
         client = self._client.open()
         self._behind = max(client.kept, self._number)
+        start, known = self._task.judged.stretch.start, self._behind - self._number
+        # Whoever goes on keeps the letters of those who were there before.
+        name = f"{self._task.session}-{start}{f'-{known}' if known else ''}.jsonl"
+        self._letters = DeadLetters(self._folder, name)
         self._largest = client.largest
         client.leave_out(self._number)
         return self
@@ -163,9 +175,7 @@ class Publisher:
     def __exit__(self, kind: object, *about: object) -> None:
         try:
             if kind is None:
-                self._send()
-                while self._under_way:
-                    self._wait()
+                self._settle()
         finally:
             for work, _ in self._under_way:
                 work.cancel()
@@ -179,10 +189,23 @@ class Publisher:
             self._refuse(delivery, f"it has {size:,} bytes; the broker takes {self._largest:,}")
             return  # without a number: it is as large if the task is run again
         self._number += 1
+        if self._number > ROOM * self._task.judged.stretch.end:
+            raise TidingsError("there are more deliveries of an event than numbers for them")
         if self._number > self._behind:
             self._fresh.append(delivery)
             if len(self._fresh) >= _AT_ONCE:
                 self._send()
+
+    def pass_over(self, tick: int) -> None:
+        """Go on with the numbers of deliveries of events behind this tick."""
+        self._settle()
+        self._number = ROOM * tick
+        self._client.leave_out(self._number)
+
+    def _settle(self) -> None:
+        self._send()
+        while self._under_way:
+            self._wait()
 
     def _send(self) -> None:
         if not self._fresh:
@@ -216,4 +239,5 @@ class Publisher:
 
     def _refuse(self, delivery: Notification, reason: str) -> None:
         where = {"id": delivery[ID], "names": len(delivery[FOR])}
+        self.missed += len(delivery[FOR])
         self._letters.add(where, reason, delivery.to_json())

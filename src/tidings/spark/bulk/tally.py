@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from tidings.spark.bulk.registrations import Registrations
 
 METRICS: Final = "deliveries"
-"""The name under which Spark adds up what a query delivers: matched, delivered, and time."""
+"""The name under which Spark adds up what a query delivers: matched, delivered, refused, time."""
 
 
 class Report(NamedTuple):
@@ -22,6 +22,8 @@ class Report(NamedTuple):
     """so many deliveries made of them: one for each event that somebody wants,"""
     delivered: int = 0
     """and so many names reached by them: (event, name) pairs."""
+    dead: int = 0
+    """So many deliveries could not be published, and are dead letters."""
     batches: int = 0
     seconds: float = 0.0
     """Since the start."""
@@ -60,12 +62,13 @@ class Tally:
             events += ticks
             observed = about["observedMetrics"].get(METRICS)
             matched = 0 if observed is None else observed["matched"] or 0
-            delivered = observed["delivered"] if matched else 0
+            delivered, dead = (observed["delivered"], observed["refused"]) if matched else (0, 0)
             before = self._report
             self._report = before._replace(
                 events=before.events + ticks,
                 matched=before.matched + matched,
                 delivered=before.delivered + delivered,
+                dead=before.dead + dead,
                 batches=before.batches + 1,
                 latency=_ended(about) - observed["time"] / matched if matched else before.latency,
             )
