@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
@@ -25,6 +26,8 @@ from tidings.spark import install
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("sink")]
 
 PATIENCE = 60.0
+MANY = 100_000
+"""So many rows take a moment to publish."""
 DYING = Path(__file__).with_name("dying_query.py")
 QUOTES = "number BIGINT, symbol STRING, price DOUBLE"
 
@@ -178,6 +181,25 @@ def test_a_row_that_is_no_notification_is_a_dead_letter(
     assert "expected a JSON object" in letter["reason"]
 
 
+def test_a_time_beyond_all_times_is_a_dead_letter_alone(
+    installed: Any, broker: BrokerProcess, tmp_path: Path
+) -> None:
+    rows = installed.sql(
+        "SELECT n AS number, IF(n = 2, timestamp_seconds(300000000000), timestamp_seconds(n)) AS at"
+        " FROM VALUES 1, 2, 3 AS t(n)"
+    )
+    writer = rows.coalesce(1).write.format("tidings").mode("append").option("url", broker.url)
+    with pytest.raises(Exception, match=r"row 2 of partition 0 is no notification.*11476-08-15"):
+        writer.save()
+    writer.option("deadLetters", str(tmp_path / "dead")).save()
+    assert numbers(broker) == Counter([1, 3])
+    (file,) = (tmp_path / "dead").iterdir()
+    letter = json.loads(file.read_text())
+    assert (letter["row"], letter["content"]["number"]) == (2, 2)
+    assert "11476-08-15 05:20:00" in letter["content"]["at"]
+    assert "date value out of range" in letter["reason"]
+
+
 def test_a_broker_that_is_away_fails_the_query_which_then_goes_on(
     installed: Any, broker: BrokerProcess, tmp_path: Path
 ) -> None:
@@ -191,6 +213,43 @@ def test_a_broker_that_is_away_fails_the_query_which_then_goes_on(
     broker.start()
     publish_all(feed.rows(installed), broker, tmp_path)
     assert numbers(broker) == once(40)
+
+
+def freeze_amid(broker: BrokerProcess) -> None:
+    """Take the processor from a broker as soon as it has kept some of what comes."""
+    end = monotonic() + PATIENCE
+    while not log_of(broker):
+        assert monotonic() < end
+    broker.signal(signal.SIGSTOP)
+
+
+def test_a_broker_that_goes_away_amid_a_batch_is_told_the_rest_of_it_later(
+    installed: Any, broker: BrokerProcess, tmp_path: Path
+) -> None:
+    feed = Feed(tmp_path / "feed")
+    feed.add(MANY)
+    query = publishing(feed.rows(installed), broker, tmp_path, timeout=1)
+    freeze_amid(broker)
+    with pytest.raises(Exception, match=f"batch 0 will go on behind [0-9]+ of {MANY} rows"):
+        query.awaitTermination(PATIENCE)
+    broker.signal(signal.SIGCONT)
+    publish_all(feed.rows(installed), broker, tmp_path)
+    assert numbers(broker) == once(MANY)
+    assert list((tmp_path / "checkpoint" / "tidings").glob("*/rows/*")) == []
+
+
+def test_a_job_that_the_broker_leaves_says_how_much_is_published(
+    installed: Any, broker: BrokerProcess, tmp_path: Path
+) -> None:
+    rows = installed.range(MANY).withColumnRenamed("id", "number")
+    said = {"url": broker.url, "timeout": 1, "staging": str(tmp_path / "staging")}
+    words = f"[0-9]+ of {MANY} rows are published: the job, run again, would publish them twice"
+    with ThreadPoolExecutor() as pool:
+        freezing = pool.submit(freeze_amid, broker)
+        with pytest.raises(Exception, match=words):
+            rows.write.format("tidings").mode("append").options(**said).save()
+        freezing.result()
+    assert list((tmp_path / "staging").iterdir()) == []
 
 
 def test_rows_that_the_broker_finds_too_large_can_become_dead_letters(
@@ -215,6 +274,7 @@ def test_rows_that_the_broker_finds_too_large_can_become_dead_letters(
     [
         ("DATE '2026-11-15'", {}, "column x is DATE, which no attribute can be; cast it"),
         ("1", {"url": "tidings://a:1,b:1"}, "names several brokers"),
+        ("1", {"path": "/x"}, "option path: .*use the option url"),
         ("1", {"stagging": "/x"}, "there is no option 'stagging'"),
         ("1", {"staging": "s3://x/y"}, "option staging: 's3://x/y' is no folder"),
     ],

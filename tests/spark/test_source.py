@@ -175,7 +175,8 @@ def test_a_batch_lies_between_two_places(
     [
         ({"filtre": "a = 1"}, "there is no option 'filtre'.*filter"),
         ({"filter": "a = = 1"}, "expected"),
-        ({"since": "yesterday"}, "option since: 'yesterday' says no place to begin"),
+        ({"path": "/quotes"}, "option path: .* use the option url .* or lake"),
+        ({"since": "yesterday"}, "option since: 'yesterday' says no place: give begin"),
         ({"since": "paris:999999"}, "stream paris ends at tick 3000.*lost its log"),
         ({"onGap": "stop"}, "option onGap: 'stop' is none of fail, continue"),
         ({"timeout": "soon"}, "option timeout: 'soon' is no number of seconds"),

@@ -11,9 +11,12 @@ from tidings.spark.bulk.registrations import Registrations
 from tidings.spark.bulk.tally import Tally
 
 
-def about(batch: int, start: int | None, end: int, **observed: Any) -> dict[str, Any]:
-    def offset(tick: int) -> str:
-        return json.dumps({"cursor": {"paris": tick, "rome": 5}})
+def about(
+    batch: int, start: int | None, end: int, begin: int | None = None, **observed: Any
+) -> dict[str, Any]:
+    def offset(tick: int, begin: int | None) -> str:
+        cursors = {"begin": {"paris": begin or 0, "rome": 5}, "cursor": {"paris": tick, "rome": 5}}
+        return json.dumps(cursors)
 
     return {
         "batchId": batch,
@@ -21,8 +24,8 @@ def about(batch: int, start: int | None, end: int, **observed: Any) -> dict[str,
         "durationMs": {"triggerExecution": 500},
         "sources": [
             {
-                "startOffset": "null" if start is None else offset(start),
-                "endOffset": offset(end),
+                "startOffset": "null" if start is None else offset(start, None),
+                "endOffset": offset(end, begin if begin is not None else start),
             }
         ],
         "observedMetrics": {"deliveries": observed} if observed else {},
@@ -41,4 +44,6 @@ def test_each_batch_is_counted_once() -> None:
     found = tally.report(Registrations())
     assert (found.events, found.matched, found.delivered, found.batches) == (120, 50, 80, 2)
     assert found.dead == 3
+    tally.add([about(3, 130, 40, begin=0)])  # the broker had lost its log
+    assert tally.report(Registrations()).events == 160
     assert found.latency == pytest.approx(0.5)

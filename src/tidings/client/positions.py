@@ -99,7 +99,7 @@ def beginning(since: Beginning) -> Since:
         return max(when.timestamp(), 1e-6)
     if _PLACE.match(since.strip()) is None and since:
         raise TidingsError(
-            f"{since!r} says no place to begin: give begin, a time (2026-11-15T12:00Z), "
+            f"{since!r} says no place: give begin, a time (2026-11-15T12:00Z), "
             "how long ago (-10m) or a cursor (paris:17,london:40)"
         )
     return read_cursor(since)

@@ -28,7 +28,7 @@ from tidings.spark.bulk.bulk import Keeper
 from tidings.spark.bulk.registrations import ALL
 from tidings.spark.bulk.tally import METRICS, Report, Tally
 from tidings.spark.failures import cause
-from tidings.spark.format.options import Broker
+from tidings.spark.format.options import Broker, OnGap
 from tidings.spark.lakes.lake import EVERYTHING, Lake
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def deliver(
     install(spark)
     place = Path(folder).absolute()
     table = place / "registrations"
-    on_gap: Literal["fail", "continue"] = "continue" if skip_gaps else "fail"
+    on_gap: OnGap = "continue" if skip_gaps else "fail"
     stop = stop or threading.Event()
     with _Registrar(Broker(url, token, authority=authority), table, on_gap, stop) as registrar:
         said = {"url": url, "token": token, "authority": authority, "subscriptions": str(table)}
@@ -128,7 +128,7 @@ class _Registrar(threading.Thread):
         self,
         broker: Broker,
         table: Path,
-        on_gap: Literal["fail", "continue"],
+        on_gap: OnGap,
         stop: threading.Event,
     ) -> None:
         super().__init__(name="tidings registrations", daemon=True)

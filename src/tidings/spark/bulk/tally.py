@@ -54,10 +54,10 @@ class Tally:
             if about["batchId"] <= self._last or not about["sources"]:
                 continue
             source = about["sources"][0]
-            start, end = _ticks(source["startOffset"]), _ticks(source["endOffset"])
-            if start is None or end is None or start == end:
+            start, end = _said(source["startOffset"]), _said(source["endOffset"])
+            if start is None or end is None or start["cursor"] == end["cursor"]:
                 continue  # the first has only a beginning; or it is told again, waiting for more
-            ticks = end - start
+            ticks = sum(end["cursor"].values()) - sum(end["begin"].values())
             self._last = about["batchId"]
             events += ticks
             observed = about["observedMetrics"].get(METRICS)
@@ -87,10 +87,9 @@ class Tally:
         )
 
 
-def _ticks(offset: Any) -> int | None:
-    """How far an offset is, all streams together."""
-    said = json.loads(offset) if isinstance(offset, str) else offset
-    return sum(said["cursor"].values()) if said else None
+def _said(offset: Any) -> Any:
+    """An offset, as `format.reader` makes it; None if there is none."""
+    return json.loads(offset) if isinstance(offset, str) else offset
 
 
 def _ended(about: Any) -> float:

@@ -19,6 +19,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from tidings.events import Filter, TidingsError
+from tidings.spark.format.options import refuse_path
 from tidings.spark.format.portions import Portion, plain, portions, read
 from tidings.spark.format.pushed_to_lake import Pushed
 from tidings.spark.lakes.layout import columns_of, days, to_events
@@ -26,7 +27,6 @@ from tidings.spark.lakes.search import Question
 from tidings.spark.lakes.sifting import Sieve
 
 _OPTIONS: Final = ("lake", "filter", "since", "until")
-_SPARKS: Final = frozenset({"path"})
 _DAY: Final = "day"
 _ORIGIN: Final = ("stream", "tick", "time")
 
@@ -34,7 +34,8 @@ _ORIGIN: Final = ("stream", "tick", "time")
 def question(options: Mapping[str, str]) -> Question:
     """What the options of a source say; `TidingsError` if that is nothing known."""
     said = {name.lower(): text for name, text in options.items()}
-    for name in said.keys() - {*_OPTIONS, *_SPARKS}:
+    for name in said.keys() - set(_OPTIONS):
+        refuse_path(name)
         raise TidingsError(
             f"there is no option {name!r} where a lake is read; there are {', '.join(_OPTIONS)}"
         )
@@ -64,11 +65,15 @@ class LakeReader(DataSourceReader):
         self._question, self._spark_schema = question, schema
         self._held = question.schema()
         self._schema = to_arrow_schema(schema, timezone="UTC")
-        self._is_direct = all(_is_held(field, self._held) for field in self._schema)
+        self._others = StructType(
+            [f for f, a in zip(schema, self._schema, strict=True) if not _is_held(a, self._held)]
+        )
+        """The columns that the lake does not have."""
+        self._is_direct = not self._others.fields
         if not self._is_direct:
             from tidings.spark.format.rows import Rows
 
-            Rows(schema)  # is there such a column?
+            Rows(self._others)  # is there such a column?
         self._pushed = Pushed(Filter.all())
 
     def pushFilters(self, filters: list[SparkFilter]) -> list[SparkFilter]:  # noqa: N802
@@ -112,11 +117,15 @@ class LakeReader(DataSourceReader):
 
     def _given(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows in the columns that were asked for."""
+        others: dict[str, pa.Array] = {}
         if not self._is_direct:
             from tidings.spark.format.rows import Rows
 
-            return Rows(self._spark_schema).batch(list(to_events(batch)))  # type: ignore[arg-type]
-        arrays = plain_columns(batch, self._schema)
+            made = Rows(self._others).batch(list(to_events(batch)))  # type: ignore[arg-type]
+            others = dict(zip(made.schema.names, made, strict=True))
+        held = pa.schema([field for field in self._schema if field.name not in others])
+        found = dict(zip(held.names, plain_columns(batch, held), strict=True)) | others
+        arrays = [found[name] for name in self._schema.names]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
 

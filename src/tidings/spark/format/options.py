@@ -31,8 +31,10 @@ _READING: Final = (
 _WRITING: Final = (*_BOTH, "staging", "deadLetters", "maxEventBytes")
 _AT_A_TIME: Final = 1_000_000
 """Whatever has gathered, a batch of a stream has no more ticks, so that it ends before long."""
-_SPARKS: Final = frozenset({"path", "checkpointlocation", "queryname"})
+_SPARKS: Final = frozenset({"checkpointlocation", "queryname"})
 """What Spark itself says to every format."""
+
+OnGap = Literal["fail", "continue"]
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class Reading:
     until: Since
     most: int
     """So many ticks at a time, at most."""
-    on_gap: Literal["fail", "continue"]
+    on_gap: OnGap
     on_mismatch: Literal["null", "fail"]
     partition: int
     """So many ticks of a stream make a task of a batch."""
@@ -98,7 +100,7 @@ def reading(options: Mapping[str, str], *, is_stream: bool) -> Reading:
         since=_place("since", said, None if is_stream else "begin"),
         until=_place("until", said, None),
         most=_count("maxEventsPerTrigger", said.get("maxEventsPerTrigger", str(_AT_A_TIME))),
-        on_gap=cast(Literal["fail", "continue"], _one_of(said, "onGap", ("fail", "continue"))),
+        on_gap=cast(OnGap, _one_of(said, "onGap", ("fail", "continue"))),
         on_mismatch=cast(Literal["null", "fail"], _one_of(said, "onMismatch", ("null", "fail"))),
         partition=_count("partitionTicks", said.get("partitionTicks", "100000")),
         subscriptions=(
@@ -150,9 +152,19 @@ def _known(options: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
     """What was said, under our names: Spark does not tell upper from lower case."""
     spelt = {name.lower(): name for name in names}
     for option in options:
+        refuse_path(option)
         if option.lower() not in spelt and option.lower() not in _SPARKS:
             raise TidingsError(f"there is no option {option!r}; there are {', '.join(names)}")
     return {spelt[o.lower()]: text for o, text in options.items() if o.lower() in spelt}
+
+
+def refuse_path(option: str) -> None:
+    """`TidingsError` if an option is what `load` and `save` were given, as if all were a file."""
+    if option.lower() == "path":
+        raise TidingsError(
+            "option path: there is nothing at a path; use the option url for a broker, or lake for "
+            "the folder of a lake to read"
+        )
 
 
 def _broker(said: Mapping[str, str]) -> Broker:

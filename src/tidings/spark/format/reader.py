@@ -1,7 +1,8 @@
 """Readers: the streams of a network as a batch, or as a stream of batches, of Spark.
 
-An offset is a cursor, fixed by the driver before anybody reads: each task then reads its ticks
-straight from the broker, and reads the same if it has to do so again.
+An offset is a cursor, fixed by the driver before anybody reads, and with it where its batch begins:
+where a stream begins that turned up, or all of them at first, a broker may say otherwise later.
+Each task then reads its ticks straight from the broker, and the same if it has to do so again.
 
 Where events are judged by subscriptions, the offset also names how far their table was when it was
 made. Tasks judge by the table as of then, so that who wants an event is also the same again.
@@ -39,7 +40,7 @@ from tidings.spark.format.rows import Rows
 from tidings.spark.streams.places import ends, merged, ticks_before
 from tidings.spark.streams.stretch import Stretch, gap, read, split
 
-_VERSION: Final = 1
+_VERSION: Final = 2
 _BEGIN: Final = "begin"
 
 
@@ -95,8 +96,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where the streams are, as far as is known."""
         self._target: Cursor | None = None
         """No further than this."""
-        self._starts: Cursor = {}
-        """Where streams begin that no offset has named before."""
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         match self._options.since:
@@ -119,30 +118,31 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         begin = self._cursor(start)
         self._last = last = ends(self._options.broker)
-        for stream, tick in begin.items():
-            if stream in last and last[stream] < tick:
-                if self._options.on_gap == "fail":
-                    raise TidingsError(gap(stream, tick, last[stream]))
-                begin = begin | {stream: last[stream]}
+        lost = {s: 0 for s, tick in begin.items() if last.get(s, tick) < tick}
+        if self._options.on_gap == "fail":
+            for stream in lost:
+                raise TidingsError(gap(stream, begin[stream], last[stream]))
+        begin = begin | lost  # what its broker has now is another log
         if self._target is not None:
             target = self._target
             last = {s: min(t, target[s]) for s, t in last.items() if s in target}
         end = merged(begin, last)
+        begin = begin | self._begun(start, end)
         if isinstance(limit, ReadMaxRows):
-            begin = begin | self._begun(start, end)
             end = {s: begin[s] + n for s, n in _shares(begin, end, limit.max_rows).items()}
         if end == self._cursor(start):  # what was registered meanwhile has nothing to judge yet
             return start
-        return self._offset(start["since"], end, start.get("session", ""))
+        # Deliveries have the numbers of their ticks: of another log, they need another session.
+        session = "" if lost else start.get("session", "")
+        return self._offset(start["since"], end, begin=begin, session=session)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         return None if self._last is None else self._offset(_BEGIN, self._last)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        begin, upto = self._cursor(start), self._cursor(end)
+        upto, begin = self._cursor(end), _cursor_of(end["begin"])
         if self._last is None:
             self._last = ends(self._options.broker)
-        begin = begin | self._begun(start, upto)
         most = TICKS if self._options.deliver else self._options.partition
         found = split(begin, upto, merged(upto, self._last), most=most)
         if self._table is None:
@@ -156,8 +156,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # -- offsets -------------------------------------------------------------------------------
 
-    def _offset(self, since: str, cursor: Cursor, session: str = "") -> dict[str, Any]:
-        """Equal offsets are equal JSON: that is how Spark sees that there is nothing new."""
+    def _offset(
+        self, since: str, cursor: Cursor, *, begin: Cursor | None = None, session: str = ""
+    ) -> dict[str, Any]:
+        """The end of a batch that begins at `begin`, or of none.
+
+        Equal offsets are equal JSON: that is how Spark sees that there is nothing new.
+        """
         more: dict[str, Any] = {}
         if self._table is not None:
             more["subscriptions"] = self._table.now()
@@ -167,7 +172,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             "version": _VERSION,
             "filter": self._options.filter.key,
             "since": since,
-            "cursor": {stream: cursor[stream] for stream in sorted(cursor)},
+            "begin": _sorted(cursor if begin is None else begin),
+            "cursor": _sorted(cursor),
             **more,
         }
 
@@ -186,18 +192,25 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
         if self._table is not None:
             self._table.cursor_of(offset)  # is it of these subscriptions?
-        return {str(s): int(t) for s, t in offset["cursor"].items()}
+        return _cursor_of(offset["cursor"])
 
     def _begun(self, start: dict[str, Any], end: Cursor) -> Cursor:
         """Where streams begin that turned up after `start`."""
         new = end.keys() - start["cursor"].keys()
-        unknown = new - self._starts.keys()
         since = 0.0 if start["since"] == _BEGIN else parse_time(start["since"]).timestamp()
-        self._starts |= ticks_before(self._options.broker, since, unknown)
-        for stream in unknown:
-            if stream not in self._starts:
-                raise TidingsError(f"stream {stream} cannot be reached any more; is its broker up?")
-        return {s: min(end[s], self._starts[s]) for s in new}
+        found = ticks_before(self._options.broker, since, new)
+        for stream in new - found.keys():
+            raise TidingsError(f"stream {stream} cannot be reached any more; is its broker up?")
+        return {s: min(end[s], found[s]) for s in new}
+
+
+def _sorted(cursor: Cursor) -> Cursor:
+    return {stream: cursor[stream] for stream in sorted(cursor)}
+
+
+def _cursor_of(said: dict[str, Any]) -> Cursor:
+    """A cursor of an offset."""
+    return {str(stream): int(tick) for stream, tick in said.items()}
 
 
 def _shares(start: Cursor, end: Cursor, most: int) -> Cursor:

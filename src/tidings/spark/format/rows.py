@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import date, datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, InvalidOperation
 from typing import Any, Final
 
 import pyarrow as pa
@@ -39,6 +39,7 @@ from pyspark.sql.types import (
 
 from tidings.client import Event
 from tidings.events import TidingsError
+from tidings.spark.lakes.search import Question
 
 GENERIC: Final = "id STRING, stream STRING, tick BIGINT, time TIMESTAMP, attributes STRING"
 """The columns where nobody asks for others."""
@@ -47,6 +48,8 @@ JUDGED: Final = f"{GENERIC}, {MATCHES} ARRAY<STRING>"
 """The same where events are judged by subscriptions."""
 
 _MISFIT: Final = object()
+_EXACT: Final = Context(prec=76)
+"""For decimals of 38 digits; Python's own context has 28."""
 _BITS: Final[dict[type[DataType], int]] = {
     ByteType: 8,
     ShortType: 16,
@@ -119,10 +122,13 @@ def columns_of_lake(path: str) -> StructType:
     """The columns of a lake that are named for what is in them: of the event, and attributes.
 
     An attribute that has columns for several kinds of values is read as the first of them.
+    `TidingsError` if there is no such lake.
     """
-    from tidings.spark.lakes.lake import Lake
-
-    fields = [f for f in Lake(path).schema() if f.name not in ("day", "rest") and "$" not in f.name]
+    try:
+        held = Question.of(path).schema()
+    except TidingsError as problem:
+        raise TidingsError(f"option schemaOf: {problem}") from None
+    fields = [f for f in held if f.name not in ("day", "rest") and "$" not in f.name]
     return from_arrow_schema(pa.schema(fields))
 
 
@@ -214,7 +220,7 @@ def _decimal(kind: DecimalType) -> Callable[[Any], Any]:
         if number is None or not -limit < number < limit:
             return _MISFIT
         try:
-            near = Decimal(repr(number)).quantize(step)
+            near = Decimal(repr(number)).quantize(step, context=_EXACT)
         except InvalidOperation:
             return _MISFIT
         return near if -limit < near < limit else _MISFIT

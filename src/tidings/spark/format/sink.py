@@ -111,9 +111,11 @@ class _Writer:
         limits = WireLimits()
         for batch in batches:
             named = batch.rename_columns(self._names)
-            for row in named.to_pylist(maps_as_pydicts="strict"):
+            for row, misfit in _rows(named):
                 number += 1
                 try:
+                    if misfit:
+                        raise TidingsError(misfit)
                     yield number, self._notification(row, limits)
                 except TidingsError as problem:
                     if refused is None:
@@ -200,8 +202,7 @@ class _Writer:
                     work.cancel()
                     raise TidingsError(
                         f"the broker at {self._options.broker.url} has kept nothing for "
-                        f"{timeout:g} seconds; batch {manifest.batch} will go on behind "
-                        f"{kept - manifest.behind} of {manifest.total} rows"
+                        f"{timeout:g} seconds; {self._prospect(manifest, kept - manifest.behind)}"
                     )
             work.result()
         if refused.count and self._options.dead_letters is None:
@@ -210,6 +211,10 @@ class _Writer:
                 f"the broker has refused {refused.count} of {manifest.total} rows, which are in "
                 f"{refused.path} with the reasons; the others are published"
             )
+
+    def _prospect(self, manifest: Manifest, done: int) -> str:
+        """What becomes of the rows, when the broker has stayed away after so many."""
+        raise NotImplementedError
 
 
 class StreamWriter(_Writer, DataSourceStreamArrowWriter):
@@ -238,8 +243,13 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
             self._publish(Staging(self._folder, staged[0].query), staged, batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        for message in _of(messages):
-            Staging(self._folder, message.query).discard([message.file])
+        staged = _of(messages)
+        if staged:
+            # It may have been the commit that failed, and then its manifest counts.
+            Staging(self._folder, staged[0].query).discard(batchId, [m.file for m in staged])
+
+    def _prospect(self, manifest: Manifest, done: int) -> str:
+        return f"batch {manifest.batch} will go on behind {done} of {manifest.total} rows"
 
 
 class BatchWriter(_Writer, DataSourceArrowWriter):
@@ -261,10 +271,41 @@ class BatchWriter(_Writer, DataSourceArrowWriter):
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         shutil.rmtree(Staging(self._folder, self._job).folder, ignore_errors=True)
 
+    def _prospect(self, manifest: Manifest, done: int) -> str:
+        return (
+            f"{done} of {manifest.total} rows are published: the job, run again, would publish "
+            "them twice"
+        )
+
 
 def _of(messages: Sequence[WriterCommitMessage | None]) -> list[Staged]:
     """What was staged, by partition."""
     return sorted((m for m in messages if isinstance(m, Staged)), key=lambda m: m.partition)
+
+
+def _rows(batch: pa.RecordBatch) -> Iterator[tuple[dict[str, Any], str]]:
+    """Each row, and what is wrong if it cannot be had in Python, whose times end with year 9999."""
+    try:
+        rows = batch.to_pylist(maps_as_pydicts="strict")
+    except (OverflowError, ValueError) as problem:
+        if batch.num_rows > 1:
+            for at in range(batch.num_rows):
+                yield from _rows(batch.slice(at, 1))
+        else:
+            yield (
+                {n: _shown(c) for n, c in zip(batch.schema.names, batch, strict=True)},
+                str(problem),
+            )
+    else:
+        yield from ((row, "") for row in rows)
+
+
+def _shown(column: pa.Array) -> Any:
+    """The value of a column with one row, or how Arrow writes it if Python has none such."""
+    try:
+        return column[0].as_py()
+    except (OverflowError, ValueError):
+        return " ".join(column.to_string().split())
 
 
 def _check_size(client: Client, messages: Sequence[Staged]) -> None:

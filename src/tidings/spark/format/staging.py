@@ -86,6 +86,9 @@ class Staging:
                 f"checkpoint is older than what {self.folder} says. Delete the checkpoint, too, "
                 "to begin anew"
             )
+        return self._decided(batch)
+
+    def _decided(self, batch: int) -> Manifest | None:
         try:
             return msgspec.json.decode(self._path(batch).read_bytes(), type=Manifest)
         except FileNotFoundError:
@@ -137,10 +140,12 @@ class Staging:
             if int(path.stem) < batch:
                 path.unlink(missing_ok=True)
 
-    def discard(self, files: Sequence[str]) -> None:
-        """Delete files that will not be published."""
+    def discard(self, batch: int, files: Sequence[str]) -> None:
+        """Delete files of a batch, but for those that its manifest names: they are to come."""
+        manifest = self._decided(batch)
         for name in files:
-            (self._rows / name).unlink(missing_ok=True)
+            if manifest is None or name not in manifest.files:
+                (self._rows / name).unlink(missing_ok=True)
 
     def _path(self, batch: int) -> Path:
         return self.folder / f"{batch}.json"

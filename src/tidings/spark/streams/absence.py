@@ -52,5 +52,6 @@ def gap(stream: str, position: int, place: int) -> str:
         )
     return (
         f"stream {stream} is no longer kept from tick {position + 1} on: {place - position:,} "
-        "ticks are lost. To go on behind them, use the option onGap = continue"
+        "ticks are lost. To go on behind them, use the option onGap = continue, "
+        "or --skip-gaps of a command"
     )

@@ -22,6 +22,9 @@ _T = TypeVar("_T")
 _LATER: Final = datetime(9000, 1, 1, tzinfo=UTC)
 """Whoever wants what comes after this is at the end of every stream. Unlike to begin now, which
 is where the broker's knowledge of other streams ends, it has each stream itself asked."""
+_ROOM: Final = 1_000_000
+"""Events of a near stream that may wait until a far one has begun. With less room, the subscription
+would be given up meanwhile and made again, and the far one asked again."""
 
 
 def ends(broker: Broker) -> Cursor:
@@ -51,12 +54,18 @@ def ticks_before(broker: Broker, since: float, streams: Iterable[str]) -> Cursor
         last = await ends_known_to(client)
         begin = "begin" if since <= 0 else datetime.fromtimestamp(since, UTC)
         found: Cursor = {}
-        async with client.subscribe(Filter.all(), since=begin) as events:
-            async for event in events.until_live():
-                found.setdefault(event.stream, event.tick - 1)
-                if found.keys() >= wanted:
+        asked = last.keys() & wanted
+        async with client.subscribe(Filter.all(), since=begin, queue=_ROOM) as events:
+            while some := await events.take(or_live=True):
+                for event in some:
+                    found.setdefault(event.stream, event.tick - 1)
+                told = read_cursor(events.cursor)
+                # A stream that was told up to its end without an event has none since then.
+                if not events.waiting and all(
+                    s in found or told.get(s, 0) >= last[s] for s in asked
+                ):
                     break
-        return {s: min(last[s], found.get(s, last[s])) for s in last.keys() & wanted}
+        return {s: min(last[s], found.get(s, last[s])) for s in asked}
 
     return _ask(broker, ask)
 

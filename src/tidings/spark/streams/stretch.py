@@ -10,19 +10,19 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 import uvloop
 from pyspark.sql.datasource import InputPartition
 
-from tidings.client import Client, ConnectionFailed, CursorTooOld, Event, connect
+from tidings.client import AccessDenied, Client, ConnectionFailed, CursorTooOld, Event, connect
 from tidings.client.address import read_address
 from tidings.client.positions import read_cursor
 from tidings.events import Filter, Notification
 from tidings.node import Event as NodeEvent
 from tidings.node.records import Rows
 from tidings.node.requests import Cursor
-from tidings.spark.format.options import Broker, Reading
+from tidings.spark.format.options import Broker, OnGap, Reading
 from tidings.spark.streams.absence import Away, Gone, Patience, Stopped, gap
 from tidings.spark.streams.copied import Copied, can_be_copied
 from tidings.spark.streams.told import Told
@@ -33,8 +33,6 @@ _ROWS: Final = 10_000
 """So many events make a batch: of fewer, Spark would spend its time on batches."""
 _GLANCE: Final = 0.5
 """Seconds of dialling until a look at whether to stop."""
-
-OnGap = Literal["fail", "continue"]
 
 
 @dataclass(frozen=True)
@@ -171,30 +169,29 @@ class _Reader:
 
     async def _begun(self) -> Told | Copied:
         """Copy it from the broker whose stream it is, if that is among those which are known."""
-        broker, stream = self._broker, self._stretch.stream
-        client = self._client
+        broker, client = self._broker, self._client
         if client is None:
             client = self._client = await self._dial(broker.url, min(broker.timeout, _GLANCE))
         kind: type[Told | Copied] = Told
-        if can_be_copied(self._filter):
-            owner = client if client.broker == stream else await self._owner()
-            if owner is not None:
-                kind, self._client = Copied, owner
-                if owner is not client:
-                    await client.close(within=1.0)
-                    client = owner
+        if can_be_copied(self._filter) and (owner := await self._owner(client)) is not None:
+            kind, self._client = Copied, owner
+            if owner is not client:
+                await client.close(within=1.0)
+                client = owner
         return kind(client, self._stretch, self._filter, self.upto, self._patience)
 
-    async def _owner(self) -> Client | None:
-        """A client of the broker whose stream it is."""
-        places = read_address(self._broker.url).places
+    async def _owner(self, known: Client) -> Client | None:
+        """A client of the broker whose stream it is, which cannot move on to another one."""
+        stream, places = self._stretch.stream, read_address(self._broker.url).places
+        if len(places) == 1:
+            return known if known.broker == stream else None
         scheme = self._broker.url.strip().partition("://")[0]
-        for place in places if len(places) > 1 else ():
+        for place in places:
             try:
                 client = await self._dial(f"{scheme}://{place}", 0.0)
-            except ConnectionFailed:
+            except (ConnectionFailed, AccessDenied):
                 continue
-            if client.broker == self._stretch.stream:
+            if client.broker == stream:
                 return client
             await client.close(within=1.0)
         return None

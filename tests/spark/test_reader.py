@@ -1,0 +1,130 @@
+"""Offsets of a stream: what they fix is read again alike, whatever happens to the broker."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql.types import LongType, StructType
+
+from tests.client.brokers import BrokerProcess
+from tests.spark.brokers import log_of, running
+from tidings.broker.store import SQLiteStore
+from tidings.client import connect_sync
+from tidings.spark.bulk.registrations import ALL
+from tidings.spark.format.options import reading
+from tidings.spark.format.reader import StreamReader
+from tidings.spark.lakes.lake import Lake
+from tidings.spark.streams.absence import Gone
+
+pytestmark = pytest.mark.slow
+
+TICKS = StructType().add("tick", LongType())
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
+    with running(tmp_path / "broker") as found:
+        yield found
+
+
+def publish(broker: BrokerProcess, count: int) -> None:
+    with connect_sync(broker.url) as client:
+        for _ in range(count):
+            client.publish({"number": 1})
+
+
+def reader(broker: BrokerProcess, **options: str) -> StreamReader:
+    """As Spark makes one for each run of a query."""
+    said = {"url": broker.url, "timeout": "5", **options}
+    return StreamReader(reading(said, is_stream=True), TICKS)
+
+
+def ahead(reader: StreamReader, start: dict[str, Any]) -> dict[str, Any]:
+    """The next offset, as a checkpoint keeps it."""
+    found = reader.latestOffset(start, reader.getDefaultReadLimit())
+    return json.loads(json.dumps(found))  # type: ignore[no-any-return]
+
+
+def ticks(reader: StreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[int]:
+    return [
+        tick
+        for partition in reader.partitions(start, end)
+        for batch in reader.read(partition)
+        for tick in batch["tick"].to_pylist()
+    ]
+
+
+def test_a_batch_that_comes_again_misses_what_is_gone_by_then(broker: BrokerProcess) -> None:
+    for _ in range(4):
+        publish(broker, 10)
+    first = reader(broker, since="begin")
+    start = first.initialOffset()
+    end = ahead(first, start)
+    assert ticks(first, start, end) == list(range(1, 41))
+    broker.stop()
+    store = SQLiteStore(broker.folder / "store", broker.name)
+    kept = store.trim(before=log_of(broker)[25].time)
+    store.close()
+    broker.start()
+    assert kept > 1
+    with pytest.raises(Gone, match="stream paris is no longer kept from tick 1 on"):
+        ticks(reader(broker, since="begin"), start, end)
+    again = reader(broker, since="begin", onGap="continue")
+    assert ticks(again, start, end) == list(range(kept, 41))
+
+
+def test_a_first_batch_begins_where_it_did_when_it_comes_again(broker: BrokerProcess) -> None:
+    publish(broker, 3)
+    first = reader(broker)
+    start = first.initialOffset()
+    publish(broker, 4)
+    end = ahead(first, start)
+    assert ticks(first, start, end) == [4, 5, 6, 7]
+    again = reader(broker)  # Spark keeps no offset before the first batch, and asks anew
+    assert ticks(again, again.initialOffset(), end) == [4, 5, 6, 7]
+
+
+def test_behind_a_lost_log_all_of_the_new_one_is_read(
+    broker: BrokerProcess, tmp_path: Path
+) -> None:
+    publish(broker, 20)
+    start = ahead(first := reader(broker, since="begin"), first.initialOffset())
+    broker.stop()
+    shutil.rmtree(broker.folder / "store")
+    broker.start()
+    publish(broker, 5)
+    with pytest.raises(Exception, match="stream paris ends at tick 5, before tick 20"):
+        ahead(reader(broker, since="begin"), start)
+    some = reader(broker, since="begin", onGap="continue", maxEventsPerTrigger="3")
+    middle = ahead(some, start)
+    assert ticks(some, start, middle) == [1, 2, 3]
+    assert ticks(some, middle, ahead(some, middle)) == [4, 5]
+
+
+def test_behind_a_lost_log_deliveries_are_numbered_anew(
+    broker: BrokerProcess, tmp_path: Path
+) -> None:
+    """Numbers follow ticks, and whoever delivered for the old ones is far ahead of the new."""
+    Lake(tmp_path / "table", filter=ALL)
+    options = {
+        "since": "begin",
+        "onGap": "continue",
+        "deliver": "true",
+        "subscriptions": str(tmp_path / "table"),
+        "deadLetters": str(tmp_path / "dead"),
+    }
+    publish(broker, 20)
+    start = ahead(first := reader(broker, **options), first.initialOffset())
+    broker.stop()
+    shutil.rmtree(broker.folder / "store")
+    broker.start()
+    publish(broker, 5)
+    end = ahead(first, start)
+    publish(broker, 1)
+    assert end["session"] != start["session"]
+    assert ahead(first, end)["session"] == end["session"]

@@ -1,0 +1,80 @@
+"""Events as columns: of every type that a value can have, and of a lake with some of its own."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import DecimalType, StringType, StructField, StructType
+
+from tests.spark.lakes import ODD, fill
+from tidings.events import Notification, TidingsError
+from tidings.spark.format.lake_reader import LakeReader, question, spark_schema
+from tidings.spark.format.rows import Rows, columns_of_lake
+from tidings.spark.lakes.lake import Lake
+from tidings.spark.lakes.layout import Archived
+from tidings.spark.lakes.search import Question
+
+NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
+
+
+def column(kind: Any, *values: object) -> list[Any]:
+    """What a column of this type says of the values of its attribute."""
+    events: list[Any] = [
+        Archived("paris", n, NOON, Notification({"x": value})) for n, value in enumerate(values)
+    ]
+    return Rows(StructType().add("x", kind)).batch(events)["x"].to_pylist()  # type: ignore[no-any-return]
+
+
+def test_a_decimal_has_all_its_digits() -> None:
+    assert column(DecimalType(38, 10), 10**27 + 1, -(10**28) + 1, 0.125, 10**28) == [
+        Decimal(10**27 + 1),
+        Decimal(-(10**28) + 1),
+        Decimal("0.125"),
+        None,
+    ]
+    assert column(DecimalType(38, 0), 10**38 - 1, 10**38, 2.5) == [
+        Decimal(10**38 - 1),
+        None,
+        Decimal(2),
+    ]
+    assert column(DecimalType(38, 38), 0.1, 1) == [Decimal("0.1"), None]
+
+
+def read(path: Path, schema: StructType) -> pa.Table:
+    reader = LakeReader(Question.of(path), schema)
+    return pa.Table.from_batches([b for p in reader.partitions() for b in reader.read(p)])
+
+
+def test_a_column_that_a_lake_lacks_changes_none_of_the_others(tmp_path: Path) -> None:
+    events = fill(tmp_path / "lake", ODD)
+    schema = spark_schema(Question.of(tmp_path / "lake"))
+    more = StructType([StructField("attributes", StringType()), *schema])
+    more = more.add("nowhere", "double")
+    alone, with_more = read(tmp_path / "lake", schema), read(tmp_path / "lake", more)
+    assert with_more.select(alone.column_names).to_pylist() == alone.to_pylist()
+    assert any("$" in name for name in alone.column_names)
+    said = map(Notification.from_json, with_more["attributes"].to_pylist())
+    assert dict(zip(with_more["id"].to_pylist(), said, strict=True)) == {
+        event.id: event.notification for event in events
+    }
+    assert with_more["nowhere"].null_count == len(events)
+
+
+def test_a_lake_is_not_read_by_a_path(tmp_path: Path) -> None:
+    with pytest.raises(TidingsError, match="option path: there is nothing at a path"):
+        question({"lake": str(tmp_path), "path": "/quotes"})
+
+
+def test_columns_are_of_a_lake_that_there_is(tmp_path: Path) -> None:
+    fill(tmp_path / "lake", [Notification({"price": 1.5, "symbol": "DIS"})], commits=1)
+    names = columns_of_lake(str(tmp_path / "lake")).fieldNames()
+    assert names == ["id", "stream", "tick", "time", "price", "symbol"]
+    with pytest.raises(TidingsError, match=r"option schemaOf: .*lkae: there is no lake here"):
+        columns_of_lake(str(tmp_path / "lkae"))
+    assert not (tmp_path / "lkae").exists()
+    assert Lake(tmp_path / "lake").held() == {"paris": 1}

@@ -1,0 +1,61 @@
+"""Stretches of streams where several brokers are named: each is copied from its own broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+import tidings
+from tests.client.brokers import BrokerProcess
+from tidings.broker.tokens import hashed, new_token
+from tidings.spark.format.options import Broker
+from tidings.spark.lakes.layout import EVERYTHING
+from tidings.spark.streams.absence import Away
+from tidings.spark.streams.stretch import Stretch, read_rows
+
+pytestmark = pytest.mark.slow
+
+
+@contextmanager
+def brokers(folder: Path, configs: dict[str, str]) -> Iterator[dict[str, BrokerProcess]]:
+    """Brokers of these names that do not know each other."""
+    with ExitStack() as stack:
+        found = {}
+        for name, config in configs.items():
+            (folder / name).mkdir()
+            found[name] = BrokerProcess(folder / name, name=name, config=config)
+            found[name].start()
+            stack.callback(found[name].stop)
+        yield found
+
+
+def url_of(named: dict[str, BrokerProcess]) -> str:
+    return "tidings://" + ",".join(f"127.0.0.1:{broker.port}" for broker in named.values())
+
+
+def test_a_copy_waits_for_its_broker_and_asks_no_other(tmp_path: Path) -> None:
+    count = 150_000  # some pieces, so that it has to be asked again
+    with brokers(tmp_path, {"paris": "", "rome": ""}) as named:
+        with tidings.connect_sync(named["paris"].url) as client:
+            client.publish_many({"n": n} for n in range(count))
+        broker = Broker(url_of(named), timeout=1.0)
+        reading = read_rows(Stretch("paris", 0, count, {}), broker, EVERYTHING)
+        ticks = next(reading).ticks
+        named["paris"].kill()
+        with pytest.raises(Away, match=r"ticks 1 to 150000 of stream paris: .* did not come back"):
+            ticks.extend(tick for rows in reading for tick in rows.ticks)
+        named["paris"].start()
+        rest = read_rows(Stretch("paris", len(ticks), count, {}), broker, EVERYTHING)
+        assert ticks + [tick for rows in rest for tick in rows.ticks] == list(range(1, count + 1))
+
+
+def test_a_broker_that_lets_nobody_in_is_passed_over(tmp_path: Path) -> None:
+    closed = f'[tokens]\ndesk = "{hashed(new_token())}"\n'
+    with brokers(tmp_path, {"paris": "", "rome": closed, "oslo": ""}) as named:
+        with tidings.connect_sync(named["oslo"].url) as client:
+            client.publish_many({"n": n} for n in range(5))
+        reading = read_rows(Stretch("oslo", 0, 5, {}), Broker(url_of(named), timeout=5), EVERYTHING)
+        assert [tick for rows in reading for tick in rows.ticks] == [1, 2, 3, 4, 5]
