@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,7 +21,7 @@ from tests.client.brokers import BrokerProcess
 from tidings.broker.store import SQLiteStore
 from tidings.spark.archiving import course
 from tidings.spark.archiving.archive import GapError, Report, archive
-from tidings.spark.lakes.lake import Gap, Lake
+from tidings.spark.lakes.lake import Gap, Lake, LakeError
 
 pytestmark = pytest.mark.slow
 
@@ -137,6 +139,39 @@ def test_small_files_are_joined_while_it_goes_on(
     assert archived(lake) == log(broker)
 
 
+def test_small_files_are_joined_by_those_who_come_again_and_again(
+    broker: BrokerProcess, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(course, "_JOIN", 4)
+    for first in range(0, 60, 10):
+        publish(broker, range(first, first + 10))
+        archive(broker.url, lake, until="live")
+        assert len(lake.files()) <= 5
+    assert archived(lake) == log(broker)
+
+
+def test_a_lake_that_is_deleted_while_it_is_filled_is_not_filled_any_more(
+    broker: BrokerProcess, lake: Lake
+) -> None:
+    publish(broker, range(500))
+    is_gone = threading.Event()
+
+    def delete(_: Report) -> None:
+        shutil.rmtree(lake.path)
+        is_gone.set()
+
+    def go_on() -> None:
+        is_gone.wait()
+        publish(broker, range(500, 600))
+
+    publisher = threading.Thread(target=go_on)
+    publisher.start()
+    with pytest.raises(LakeError, match="there is no lake here"):
+        archive(broker.url, lake, every=0.1, until="paris:600", progress=delete)
+    publisher.join()
+    assert not lake.path.exists()
+
+
 ARCHIVE = """
 import sys
 from tidings.spark.archiving.archive import archive
@@ -223,6 +258,26 @@ def test_a_gap_is_an_error_or_noted(broker: BrokerProcess, lake: Lake) -> None:
     assert archived(lake) == before + log(broker)
 
 
+def test_a_new_lake_begins_with_what_is_kept_and_knows_what_is_not(
+    broker: BrokerProcess, lake: Lake, caplog: pytest.LogCaptureFixture
+) -> None:
+    publish(broker, range(100))
+    publish(broker, range(100, 110))
+    lost = trimmed(broker)
+    assert lost > 0
+    with caplog.at_level(logging.WARNING, "tidings.spark"):
+        archive(broker.url, lake, until="live")
+    assert f"paris is kept from {lost + 1} on only; the lake begins there" in caplog.messages
+    assert lake.gaps() == [Gap("paris", 0, lost)]
+    assert lake.held() == {"paris": 110}
+    assert archived(lake) == log(broker)
+    publish(broker, range(110, 120))
+    publish(broker, range(120, 130))
+    trimmed(broker)
+    with pytest.raises(GapError, match="holds paris up to 110"):
+        archive(broker.url, lake, until="live")  # a later one is an error as ever
+
+
 def test_another_broker_of_the_same_name_is_told_from_the_one_that_was_archived(
     broker: BrokerProcess, lake: Lake, tmp_path: Path
 ) -> None:
@@ -234,7 +289,7 @@ def test_another_broker_of_the_same_name_is_told_from_the_one_that_was_archived(
     impostor.start()
     try:
         publish(impostor, range(3))
-        with pytest.raises(GapError, match="not the paris that was archived before"):
+        with pytest.raises(LakeError, match="not the paris that was archived before"):
             archive(impostor.url, lake, until="live", on_gap="continue")
     finally:
         impostor.stop()

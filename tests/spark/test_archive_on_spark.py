@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import ssl
 import subprocess
 import sys
 import threading
@@ -19,6 +20,7 @@ from tests.client.brokers import PROGRAM, BrokerProcess
 from tests.spark.brokers import log_of, running
 from tests.spark.cluster import Cluster
 from tidings.client import connect_sync
+from tidings.events import TidingsError
 from tidings.spark.archiving.archive import Report, archive
 from tidings.spark.lakes.lake import Lake
 
@@ -135,6 +137,12 @@ def test_a_session_that_runs_is_used_and_a_stop_is_heeded(
     report = archive(broker.url, few, spark=spark, until="live")
     assert report.events == 2_000
     assert few.held() == {"paris": 10_000}
+
+
+def test_what_cannot_be_sent_to_workers_is_refused_at_once(spark: Any, tmp_path: Path) -> None:
+    lake, own = Lake(tmp_path / "lake"), ssl.create_default_context()
+    with pytest.raises(TidingsError, match=r"tls: an SSLContext cannot be sent .* name the file"):
+        archive("tidings+tls://localhost", lake, tls=own, spark=spark, until="live")
 
 
 def test_a_cluster_archives_with_the_same_command(

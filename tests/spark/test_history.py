@@ -208,6 +208,24 @@ def test_gaps_of_the_lake_are_known_where_they_matter(
     assert heard(broker, lake, since="begin") == [*range(1, 11), 15, 16]
 
 
+def test_a_lake_that_came_too_late_for_the_first_events_lacks_them(
+    broker: Here, lake: Lake
+) -> None:
+    publish(broker, 1, 2, 3, 4)
+    broker.trim()
+    publish(broker, 5)
+    archived(broker, lake)
+    gap = Gap("paris", 0, 3)
+    assert lake.gaps() == [gap]
+    broker.trim()
+    publish(broker, 6)
+    with connected(broker) as client:
+        for since, gaps in (("begin", [gap]), ("paris:2", [gap]), ("paris:3", []), ("-1h", [gap])):
+            with History(client, lake, "TRUE", since=since) as events:
+                assert events.gaps() == gaps, since
+                assert numbers(list(events.until_live())) == [4, 5, 6]
+
+
 def test_a_lake_of_something_else_is_refused(broker: Here, tmp_path: Path) -> None:
     publish(broker, 1, 2, 3, 4)
     lake = Lake(tmp_path / "even", filter="even = TRUE")
@@ -421,7 +439,7 @@ def test_subscribe_since_tells_what_the_lake_has_and_then_what_happens(
 
     missing = finished(*since, "--lake", str(tmp_path / "none"), url=broker.url)
     assert missing.returncode == 2
-    assert "there is no lake in" in missing.stderr
+    assert "none: there is no lake here" in missing.stderr
     assert not (tmp_path / "none").exists()
 
 
@@ -433,7 +451,7 @@ def test_subscribe_finds_the_lake_of_the_broker_and_tells_of_gaps(tmp_path: Path
         publish(broker, 1, 2, 3)
         done = finished(*since, url=broker.url)
         assert lines(done.stdout) == [1, 2, 3]
-        assert "only what brokers still keep: there is no lake in" in done.stderr
+        assert f"only what brokers still keep: {tmp_path / 'lake'}: there is no" in done.stderr
         lake = Lake(tmp_path / "lake")
         archived(broker, lake)
         publish(broker, 4, 5, 6)

@@ -110,8 +110,8 @@ def test_every_value_comes_back_from_a_lake(batches: list[list[dict[str, Any]]])
 
 def test_the_layout_is_what_its_docstring_says(lake: Lake) -> None:
     said = [
-        {"symbol": "DIS", "price": 101.25, "qty": 1, "time": BEGIN},
-        {"symbol": "DIS", "price": 101, "qty": 2.5},
+        {"symbol": "DIS", "price": 101.25, "qty": 1, "time": BEGIN, "either": 7},
+        {"symbol": "DIS", "price": 101, "qty": 2.5, "either": "seven"},
         {"symbol": 7, "price": 2**53 + 1, "tags": ["b", "a"], "huge": 2**70, "Symbol": "dis"},
     ]
     lake.append([event(t, s) for t, s in enumerate(said, 1)], writer="test", version=1)
@@ -123,6 +123,8 @@ def test_the_layout_is_what_its_docstring_says(lake: Lake) -> None:
     assert columns["symbol"] == ["DIS", "DIS", None]
     assert columns["symbol$integer"] == [None, None, 7]
     assert columns["qty"] == [1.0, 2.5, None]
+    assert columns["either"] == [None, "seven", None]
+    assert columns["either$integer"] == [7, None, None]
     assert columns["time$time"][0] == BEGIN
     assert columns["tags"] == [None, None, ["a", "b"]]
     assert columns["rest"] == [None, None, '{"huge":1180591620717411303424,"Symbol":"dis"}']

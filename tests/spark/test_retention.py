@@ -100,7 +100,7 @@ async def test_while_the_lake_cannot_be_read_nothing_goes_and_it_is_said_once(
             await client.publish({"n": 10})  # that is no trouble for those who publish
         said = [r.getMessage() for r in caplog.records if "let go of" in r.getMessage()]
         assert len(said) == 1
-        assert f"there is no lake in {lake.path}" in said[0]
+        assert f"{lake.path}: there is no lake here" in said[0]
         status = await ask(broker.address)
         assert status.trouble is None
         assert status.lake is not None
@@ -141,17 +141,37 @@ async def test_a_new_lake_in_the_place_of_the_old_one_is_asked_itself(tmp_path: 
     assert asked() == 0
 
 
-def test_what_may_be_let_go_of_is_on_the_disk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def watched_syncs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """What is synced from now on, as seen from a folder."""
     synced: list[Path] = []
     sync = committed._synced
 
     def watched(path: Path) -> None:
         sync(path)
-        synced.append(path.relative_to(tmp_path))
+        synced.append(path.relative_to(folder))
 
     monkeypatch.setattr(committed, "_synced", watched)
+    return synced
+
+
+def test_a_new_lake_in_the_place_of_the_old_one_is_synced_from_its_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = Committed(tmp_path, "paris")
+    for upto in (7, 8, 9):
+        Lake(tmp_path).append([], writer="archive", version=upto, held={"paris": upto})
+    assert asked() == 9
+    shutil.rmtree(tmp_path)
+    Lake(tmp_path).append([], writer="archive", version=1, held={"paris": 1})
+    synced = watched_syncs(tmp_path, monkeypatch)
+    assert asked() == 1
+    assert Path("_delta_log", f"{1:020}.json") in synced
+
+
+def test_what_may_be_let_go_of_is_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced = watched_syncs(tmp_path, monkeypatch)
     lake, asked = Lake(tmp_path / "a lake"), Committed(tmp_path / "a lake", "paris")
     for version in (1, 2):
         event = Archived("paris", version, datetime.now(UTC), Notification({"n": version}))

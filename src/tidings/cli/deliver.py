@@ -12,7 +12,7 @@ from typing import Any, Final
 import typer
 
 from tidings.cli.complaints import remark
-from tidings.cli.pipeline import stopped_by_signals
+from tidings.cli.pipeline import gaps_told, stopped_by_signals
 from tidings.spark.bulk.deliver import deliver
 from tidings.spark.bulk.tally import Report
 from tidings.spark.session import session
@@ -34,7 +34,7 @@ def deliver_events(
     """Deliver until it is stopped; tells how it goes on stderr."""
     place = folder or default_folder(url)
     remark(f"the table of subscriptions is in {place}")
-    with session("tidings deliver", master=master, work_is_in_python=True) as spark:
+    with session("tidings deliver", master=master, work_is_in_python=True) as spark, gaps_told():
         stop = stopped_by_signals()  # only now: Spark sets a handler of its own
         report = deliver(
             spark,
@@ -81,7 +81,8 @@ class _Told:
         bad = f", {report.refused:,} of them wrong" if report.refused else ""
         line = (
             f"{report.events:,} events, {report.rate:,.0f}/s, {report.matched:,} wanted, "
-            f"{report.delivered:,} delivered{dead}{late}; {report.subscriptions:,} subscriptions{bad}"
+            f"{report.delivered:,} delivered{dead}{late}; "
+            f"{report.subscriptions:,} subscriptions{bad}"
         )
         if sys.stderr.isatty():
             typer.echo(f"\r\033[K{line}", nl=False, err=True)

@@ -9,20 +9,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import typer
 
-from tidings.spark.archiving.archive import Report, archive
+from tidings.events import TidingsError
+from tidings.spark.archiving.archive import GapError, Report, archive
 from tidings.spark.lakes.lake import Lake
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from tidings.spark.session import session_or_none
 
 _SPARSE: Final = 10.0
 """Seconds between two lines where nobody looks at a terminal."""
-NO_SPARK: Final = "none"
-"""The master of those who want no Spark."""
 
 
 def archive_events(
@@ -38,7 +35,7 @@ def archive_events(
 ) -> None:
     """Archive until it is stopped, or has caught up; tells how it goes on stderr."""
     place = Lake(lake, filter=filter)
-    with _spark(master) as spark:
+    with session_or_none("tidings archive", master=master) as spark, gaps_told():
         stop = stopped_by_signals()  # only now: Spark sets a handler of its own
         report = archive(
             url,
@@ -63,14 +60,14 @@ def archive_events(
 
 
 @contextmanager
-def _spark(master: str) -> Iterator[SparkSession | None]:
-    if master == NO_SPARK:
-        yield None
-        return
-    from tidings.spark.session import session
-
-    with session("tidings archive", master=master, work_is_in_python=True) as started:
-        yield started
+def gaps_told() -> Iterator[None]:
+    """Tell of a gap in the words of the command."""
+    try:
+        yield
+    except GapError as problem:
+        raise TidingsError(
+            f"{problem.lost}. With --skip-gaps it goes on there, and the lake notes the gap"
+        ) from None
 
 
 def stopped_by_signals() -> threading.Event:

@@ -8,6 +8,7 @@ it is there or nothing, and whoever comes next begins where the lake ends.
 
 from __future__ import annotations
 
+import ssl
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -15,9 +16,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tidings.client.address import Tls
 from tidings.client.positions import read_cursor
+from tidings.events import TidingsError
 from tidings.spark.archiving.course import WRITER, Course, GapError, Report
 from tidings.spark.archiving.hands import Hands, OwnHands, SparkHands
-from tidings.spark.format.options import Broker
+from tidings.spark.format.options import Broker, OnGap
 from tidings.spark.lakes.lake import Lake
 from tidings.spark.streams.absence import Stopped
 from tidings.spark.streams.watch import Watch
@@ -41,17 +43,18 @@ def archive(
     batch: int = 100_000,
     every: float = 10.0,
     until: Literal["live"] | Mapping[str, int] | str | None = None,
-    on_gap: Literal["fail", "continue"] = "fail",
+    on_gap: OnGap = "fail",
     progress: Callable[[Report], Any] | None = None,
     stop: threading.Event | None = None,
     wait: float = 0.0,
 ) -> Report:
     """Take all that the broker at `url` can be told of, and the lake is for, into the lake.
 
-    It begins where the lake ends (see `Lake.held`), at the first event that is kept if the lake is
-    new. Each event is in the lake once, whatever is killed and started again: how far the lake is
-    is part of the same commit as the events. Only one `archive` at a time can write to a lake;
-    another one takes over from it.
+    It begins where the lake ends (see `Lake.held`). Of a stream of which the lake has nothing, it
+    begins at the first event that is kept; what was before is a gap (`Lake.gaps`). Each event is
+    in the lake once, whatever is killed and started again: how far the lake is is part of the same
+    commit as the events. Only one `archive` at a time can write to a lake; another one takes over
+    from it.
 
     Without `spark`, all is done in this process, and no Java is needed. With it, Spark's tasks
     read from the brokers and write the lake's files, as many at a time as it has cores. If the
@@ -62,11 +65,15 @@ def archive(
     goes on for ever, or until `stop` is set, or until the lake has what a cursor says, or
     (`"live"`) what was published when it began. A broker that goes away is waited for; one that
     is not there at the beginning only for `wait` seconds, then it is a `ConnectionFailed`. When it
-    has caught up, it joins the small files that this makes, after each hundred of commits.
+    has caught up, it joins the lake's small files, if there are about a hundred of them.
 
     If the brokers no longer keep what should come next, it is a `GapError`; with
-    `on_gap="continue"` the lake notes the gap (`Lake.gaps`), and what is kept is archived.
+    `on_gap="continue"` the lake notes the gap, and what is kept is archived.
     """
+    if spark is not None and isinstance(tls, ssl.SSLContext):
+        raise TidingsError(
+            "tls: an SSLContext cannot be sent to Spark's workers; name the file of the authority"
+        )
     hands: Hands = OwnHands() if spark is None else SparkHands(spark)
     goal = read_cursor(until) if isinstance(until, str) and until != "live" else until
     course = Course(

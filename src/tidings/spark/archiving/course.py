@@ -14,7 +14,7 @@ from tidings.node.requests import Cursor
 from tidings.spark.archiving.hands import Hands
 from tidings.spark.archiving.haul import Haul, Hauled
 from tidings.spark.format.options import Broker
-from tidings.spark.lakes.lake import Gap, Lake
+from tidings.spark.lakes.lake import Gap, Lake, LakeError
 from tidings.spark.streams.stretch import Stretch, split
 from tidings.spark.streams.watch import Watch
 
@@ -25,13 +25,24 @@ WRITER: Final = "archive"
 _SILENCE: Final = 60.0
 """After so many seconds without events the lake notes how far it is all the same."""
 _JOIN: Final = 100
-"""After so many commits small files are joined, as soon as there is time for it."""
+"""So many small files are joined, as soon as there is time for it."""
 _GLANCE: Final = 0.2
 """Seconds between two looks at whether to stop."""
 
 
 class GapError(TidingsError):
     """The brokers no longer keep what should come next, so that the lake would have a gap."""
+
+    def __init__(self, gap: Gap) -> None:
+        self.lost: Final = (
+            f"the lake holds {gap.stream} up to {gap.after}, but it is kept from {gap.upto + 1} on "
+            "only"
+        )
+        """What is missing, without how to go on."""
+        super().__init__(
+            f"{self.lost}. Archive with on_gap='continue' to go on there; the lake will note the "
+            "gap"
+        )
 
 
 class Report(NamedTuple):
@@ -71,7 +82,7 @@ class Course:
         self._position = dict(self._held)
         """How far was read; further than what the lake holds if that was silence."""
         self._is_live = False
-        self._unjoined = 0
+        self._unjoined = view.joinable()
         self._began = self._last = monotonic()
         self.report = Report(0, 0, 0.0, 0.0, cursor_text(self._held), False)
 
@@ -95,6 +106,7 @@ class Course:
             assert not isinstance(goal, str)
             if goal is not None and self._has(goal):
                 self._is_live = self._has(ends)
+                self._join_many()
                 return
             end = ends if goal is None else {s: min(t, goal.get(s, t)) for s, t in ends.items()}
             behind = {s: t for s, t in end.items() if t > self._position.get(s, 0)}
@@ -107,8 +119,7 @@ class Course:
                 self._is_live = not behind
                 if monotonic() > self._last + _SILENCE:
                     self.note()
-                if self._unjoined >= _JOIN:
-                    self._join()
+                self._join_many()
                 watch.wait(_GLANCE if not behind else min(_GLANCE, max(0.0, due - monotonic())))
 
     def _has(self, goal: Mapping[str, int]) -> bool:
@@ -117,7 +128,7 @@ class Course:
     def _check(self, ends: Cursor) -> None:
         for stream, tick in self._position.items():
             if ends.get(stream, tick) < tick:
-                raise GapError(
+                raise LakeError(
                     f"{self._lake.path} holds {stream} up to {tick}, but that stream ends at "
                     f"{ends[stream]}: this is not the {stream} that was archived before"
                 )
@@ -204,12 +215,12 @@ class Course:
                     return []
 
     def _error(self, gap: Gap) -> GapError | None:
-        if self._on_gap == "continue":
+        if gap.after == 0:  # it comes too late for what was first, and nothing more is lost
+            _log.warning(
+                "%s is kept from %d on only; the lake begins there", gap.stream, gap.upto + 1
+            )
             return None
-        return GapError(
-            f"the lake holds {gap.stream} up to {gap.after}, but it is kept from {gap.upto + 1} on "
-            "only. Archive with on_gap='continue' to go on there; the lake will note the gap"
-        )
+        return None if self._on_gap == "continue" else GapError(gap)
 
     # -- commits -------------------------------------------------------------------------------
 
@@ -218,7 +229,9 @@ class Course:
         if self._position != self._held:
             self._commit([], self._position, [])
 
-    def _join(self) -> None:
+    def _join_many(self) -> None:
+        if self._unjoined < _JOIN:
+            return
         self._unjoined = 0
         try:
             self._lake.compact()

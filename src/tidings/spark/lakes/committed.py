@@ -12,6 +12,7 @@ from urllib.parse import unquote
 
 import msgspec
 
+from tidings.spark.lakes import delta
 from tidings.spark.lakes.lake import Lake, LakeError
 
 _LONG_AGO: Final = 3600.0
@@ -20,8 +21,7 @@ _LONG_AGO: Final = 3600.0
 
 def existing(folder: str | Path) -> Lake:
     """The lake in a folder; `LakeError` if there is none, instead of a new one."""
-    if not (Path(folder) / "_delta_log").is_dir():
-        raise LakeError(f"there is no lake in {Path(folder).absolute()}")
+    delta.found(Path(folder).absolute())
     return Lake(folder)
 
 
@@ -39,12 +39,17 @@ class Committed:
         self._synced = ""
 
     def __call__(self) -> int:
-        lake = existing(self._folder)
-        if self._lake is None or lake.name != self._lake.name:
-            self._lake = lake  # else the old one, which knows what it has read already
-        upto = self._lake.held().get(self._stream, 0)
+        upto = self._held().get(self._stream, 0)
         self._sync()
         return upto
+
+    def _held(self) -> dict[str, int]:
+        """What the lake holds that was asked before, which knows what it has read already."""
+        if self._lake is not None:
+            with suppress(LakeError):  # perhaps another one is in its place
+                return self._lake.held()
+        self._lake, self._synced = existing(self._folder), ""
+        return self._lake.held()
 
     def _sync(self) -> None:
         """What the latest commits say that they have added, and then the commits."""

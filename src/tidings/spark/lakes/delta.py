@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from time import time
 from typing import Final
+from urllib.parse import unquote
 
 import pyarrow as pa
 
 from tidings.events import Filter, TidingsError
+from tidings.spark.lakes.errors import LakeError
 from tidings.spark.lakes.files import Written
 from tidings.spark.lakes.layout import EVERYTHING, FIXED
 
@@ -23,7 +24,7 @@ except ImportError as problem:
         f"The lake needs Delta ({problem}). Try: pip install 'tidings[spark]'"
     ) from None
 
-__all__ = ["CommitFailedError", "DeltaError", "DeltaTable", "LakeError"]
+__all__ = ["CommitFailedError", "DeltaError", "DeltaTable"]
 
 _FILTER: Final = "tidings.filter"
 _CONFIGURATION: Final = {
@@ -32,19 +33,20 @@ _CONFIGURATION: Final = {
 }
 
 
-class LakeError(TidingsError):
-    """The lake cannot take or give what it was asked to."""
+def found(path: Path) -> DeltaTable:
+    """The table as it is now; `LakeError` if there is none, or none that can be read."""
+    if (table := _table(path)) is None:
+        raise LakeError(f"{path}: there is no lake here")
+    return table
 
 
-def opened(path: Path, filter: Filter) -> DeltaTable:
+def found_or_made(path: Path, filter: Filter) -> DeltaTable:
     """The table as it is now; if there is none, it is made for what this filter matches."""
-    try:
-        return DeltaTable(path)
-    except TableNotFoundError:
-        pass
-    if path.exists() and any(path.iterdir()) and not (path / "_delta_log").exists():
+    if (table := _table(path)) is not None:
+        return table
+    if _is_taken(path):
         raise LakeError(f"{path}: there is something else here, which is no lake")
-    with suppress(Exception):  # somebody else may be making it at this moment
+    try:
         DeltaTable.create(
             path,
             FIXED,
@@ -52,10 +54,32 @@ def opened(path: Path, filter: Filter) -> DeltaTable:
             configuration={**_CONFIGURATION, _FILTER: filter.to_json()},
             raise_if_key_not_exists=False,
         )
-    try:
-        return DeltaTable(path)
     except Exception as problem:
-        raise LakeError(f"{path}: no lake can be made here: {problem}") from None
+        if _table(path) is None:  # else somebody else has made it at this moment
+            raise LakeError(f"{path}: no lake can be made here: {first_line(problem)}") from None
+    return found(path)
+
+
+def _table(path: Path) -> DeltaTable | None:
+    if (read := unquote(str(path))) != str(path):
+        raise LakeError(f"{path}: Delta takes this name for {read}; a lake needs another one")
+    try:
+        return DeltaTable(path) if path.is_dir() else None
+    except TableNotFoundError:
+        return None
+    except DeltaError as problem:
+        raise LakeError(f"{path}: the lake cannot be read: {first_line(problem)}") from None
+
+
+def _is_taken(path: Path) -> bool:
+    if not path.is_dir():
+        return path.exists()
+    return any(path.iterdir()) and not (path / "_delta_log").exists()
+
+
+def first_line(problem: Exception) -> str:
+    """What is wrong, without the backtrace that Delta puts behind it."""
+    return str(problem).partition("\n")[0]
 
 
 def filter_of(table: DeltaTable) -> Filter:

@@ -82,7 +82,7 @@ def _by_day(rows: pa.Table) -> Iterator[tuple[date, pa.Table]]:
 
 def _write(folder: Path, day: date, rows: pa.Table) -> File:
     inside = folder / f"day={day}"
-    inside.mkdir(parents=True, exist_ok=True)
+    inside.mkdir(exist_ok=True)
     path = inside / f"part-{uuid4()}.zstd.parquet"
     said: list[Any] = []
     with (

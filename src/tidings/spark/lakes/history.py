@@ -46,6 +46,8 @@ class History:
     A durable one is known to its broker from the start, and acknowledged there also while it
     reads from the lake. Without `since` it goes on where it was, and reads from the lake only
     what brokers no longer keep.
+
+    What the lake has from after `until` is passed over; brokers tell what they have all the same.
     """
 
     def __init__(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta  # noqa: F401 - of the example
 from pathlib import Path
 from typing import Final
@@ -13,11 +14,12 @@ import pyarrow as pa
 from tidings.client.positions import Beginning
 from tidings.events import Filter
 from tidings.spark.lakes import delta, files
-from tidings.spark.lakes.delta import CommitFailedError, DeltaError, LakeError
+from tidings.spark.lakes.delta import CommitFailedError, DeltaError, first_line
+from tidings.spark.lakes.errors import LakeError
 from tidings.spark.lakes.files import Written
 from tidings.spark.lakes.filling import to_table
 from tidings.spark.lakes.layout import EVERYTHING, Archived, Happened
-from tidings.spark.lakes.ledger import GAP, STREAM, WRITER, Ledger
+from tidings.spark.lakes.ledger import GAP, STREAM, WRITER, Ledger, Outdated
 from tidings.spark.lakes.naming import Naming
 from tidings.spark.lakes.search import schema_of
 from tidings.spark.lakes.view import Gap, View
@@ -25,8 +27,9 @@ from tidings.spark.lakes.view import Gap, View
 __all__ = ["EVERYTHING", "Archived", "Gap", "Lake", "LakeError", "View"]
 
 _ATTEMPTS: Final = 20
-"""So often a commit is tried again that somebody else's has preceded."""
+"""So often is tried again what somebody else has preceded."""
 _KEEP: Final = timedelta(days=7)
+_HOUR: Final = timedelta(hours=1)
 
 
 class Lake:
@@ -58,7 +61,8 @@ class Lake:
         self._ledger = Ledger(self.path)
         self._lock = threading.Lock()
         wanted = Filter.parse(filter) if isinstance(filter, str) else filter
-        table = delta.opened(self.path, EVERYTHING if wanted is None else wanted)
+        table = delta.found_or_made(self.path, EVERYTHING if wanted is None else wanted)
+        schema_of(table)  # is it one?
         self._name = str(table.metadata().id)
         self._filter = delta.filter_of(table)
         if wanted is not None and wanted != self._filter:
@@ -78,11 +82,18 @@ class Lake:
         return self._filter
 
     def snapshot(self) -> View:
-        """The lake as it is now: what it holds, how far that is, and with which columns."""
-        with self._lock:
-            # A handle is not shared: it would move on under whoever else uses it.
-            table = delta.opened(self.path, self._filter)
-            return View(self.path, table, self._ledger.numbers(table.version()))
+        """The lake as it is now: what it holds, how far that is, and with which columns.
+
+        `LakeError` if it was deleted, or another one is in its place: it is not made again.
+        """
+        for _ in range(_ATTEMPTS):
+            with self._lock, suppress(Outdated):
+                # A handle is not shared: it would move on under whoever else uses it.
+                table = delta.found(self.path)
+                if str(table.metadata().id) != self._name:
+                    raise LakeError(f"{self.path}: another lake is here now")
+                return View(self.path, table, self._ledger.numbers(table.version()))
+        raise self._busy()
 
     def schema(self) -> pa.Schema:
         """The columns that it has now."""
@@ -129,19 +140,22 @@ class Lake:
             return False
         if twice := _twice(first, view.held()):
             raise LakeError(twice)
-        written: list[Written] = []
-        for _ in range(_ATTEMPTS if events else 0):
-            written = [self._write(events, self.schema())]
-            if not (misfits := self.admit(written)):
-                break
-            misfits[0].discard(self.path)  # somebody else has named a column meanwhile
+        written = [self._admitted(events)] if events else []
         return self.commit(written, writer, version, held=place, gaps=gaps)
+
+    def _admitted(self, events: Sequence[Happened]) -> Written:
+        for _ in range(_ATTEMPTS):
+            written = self._write(events, self.schema())
+            if not self.admit([written]):
+                return written
+            written.discard(self.path)  # somebody else has named a column meanwhile
+        raise self._busy()
 
     def _write(self, events: Sequence[Happened], known: pa.Schema) -> Written:
         try:
             return files.write(self.path, to_table(events, known), known)
         except OSError as problem:
-            raise LakeError(f"{self.path}: nothing was appended: {problem}") from problem
+            raise self._failed("nothing was appended", problem) from problem
 
     def admit(self, written: Sequence[Written]) -> list[Written]:
         """Make the columns that written rows need; returns those whose columns cannot be.
@@ -162,9 +176,9 @@ class Lake:
             except CommitFailedError:
                 continue  # somebody else was faster
             except (DeltaError, OSError) as problem:
-                raise LakeError(f"{self.path}: no column can be added: {problem}") from problem
+                raise self._failed("no column can be added", problem) from problem
             return misfits
-        raise LakeError(f"{self.path}: others write to the lake all the time; try again")
+        raise self._busy()
 
     def commit(
         self,
@@ -199,22 +213,31 @@ class Lake:
             except CommitFailedError:
                 continue  # somebody else was faster
             except (DeltaError, OSError) as problem:
-                raise LakeError(f"{self.path}: nothing was appended: {problem}") from problem
+                raise self._failed("nothing was appended", problem) from problem
             return True
-        raise LakeError(f"{self.path}: others write to the lake all the time; try again")
+        raise self._busy()
+
+    def _busy(self) -> LakeError:
+        return LakeError(f"{self.path}: others write to the lake all the time; try again")
+
+    def _failed(self, what: str, problem: Exception) -> LakeError:
+        return LakeError(f"{self.path}: {what}: {first_line(problem)}")
 
     def compact(self, *, keep: timedelta = _KEEP) -> dict[str, int]:
         """Join small files, and delete what is not needed; how many of each.
 
         Files that were replaced, or written by somebody who was killed, stay for as long as
-        `keep`, so that whoever reads them now can do so to the end.
+        `keep`, to the next full hour, so that whoever reads them now can do so to the end.
         """
         table = self.snapshot().table
-        joined = table.optimize.compact()
-        hours = keep // timedelta(hours=1)
-        deleted = table.vacuum(
-            hours, dry_run=False, enforce_retention_duration=hours >= 168, full=True
-        )
+        hours = -(-keep // _HOUR)
+        try:
+            joined = table.optimize.compact()
+            deleted = table.vacuum(
+                hours, dry_run=False, enforce_retention_duration=hours >= 168, full=True
+            )
+        except DeltaError as problem:
+            raise self._failed("it could not be compacted", problem) from problem
         return {
             "joined": joined["numFilesRemoved"],
             "made": joined["numFilesAdded"],

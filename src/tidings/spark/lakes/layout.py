@@ -2,9 +2,10 @@
 
 Each event is a row: `id` (`paris:17`), `stream`, `tick`, `time` (when it was published), `day` (of
 that time, in UTC), and a column for each attribute. An attribute has a column for each kind of
-value that it was seen with. The first has the attribute's name, any other one the kind behind it::
+value that it was seen with. The first has the attribute's name, any other one the kind behind it;
+of kinds that are first seen in the same file, numbers come last::
 
-    symbol          symbol = 'DIS'          the first kind that was seen
+    symbol          symbol = 'DIS'          the first kind
     price           price = 101.25, 101     a double holds whole numbers up to 2**53 exactly
     price$integer   price = 2**60           and this is where larger ones are
     time$time                               an attribute that is called as one of the fixed columns

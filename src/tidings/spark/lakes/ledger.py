@@ -17,9 +17,15 @@ from typing import Any, Final
 import msgspec
 import pyarrow.parquet as pq
 
+from tidings.spark.lakes.errors import LakeError
+
 WRITER: Final = "writer/"
 STREAM: Final = "stream/"
 GAP: Final = "gap/"
+
+
+class Outdated(LakeError):  # noqa: N818
+    """The log no longer says what the numbers of a version were; a later one is there."""
 
 
 class Ledger:
@@ -31,7 +37,10 @@ class Ledger:
         self._numbers: dict[str, int] = {}
 
     def numbers(self, version: int) -> dict[str, int]:
-        """All numbers as of a version of the table, which must not be older than the last asked."""
+        """All numbers as of a version of the table, which must not be older than the last asked.
+
+        `Outdated` if others have cleaned up what is before a later version.
+        """
         if version > self._version:
             numbers, at = dict(self._numbers), self._version
             if at < 0 and 0 <= self._checkpointed() <= version:  # else all commits would be read
@@ -42,6 +51,8 @@ class Ledger:
                     at += 1
                 except FileNotFoundError:  # it was cleaned up, so a checkpoint has what it said
                     numbers, at = self._checkpoint(behind=at)
+            if at > version:
+                raise Outdated(f"{self._log}: version {version} is before what it tells of")
             self._version, self._numbers = at, numbers
         return self._numbers
 
@@ -49,14 +60,14 @@ class Ledger:
         """The version of the last checkpoint; -1 if there is none."""
         try:
             last = msgspec.json.decode((self._log / "_last_checkpoint").read_bytes())
-        except FileNotFoundError:
+        except (FileNotFoundError, msgspec.DecodeError):  # only a hint, as Delta has it
             return -1
         return int(last["version"])
 
     def _checkpoint(self, *, behind: int) -> tuple[dict[str, int], int]:
         version = self._checkpointed()
         if version <= behind:
-            raise FileNotFoundError(f"{self._log} lacks the commit behind {behind}")
+            raise LakeError(f"{self._log} lacks the commit {behind + 1}")
         numbers: dict[str, int] = {}
         for part in sorted(self._log.glob(f"{version:020}.checkpoint*.parquet")):
             for row in pq.read_table(part, columns=["txn"])["txn"].drop_null().to_pylist():

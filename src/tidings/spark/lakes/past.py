@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tidings.client.positions import Beginning, beginning
+from tidings.client.positions import Beginning
 from tidings.events import Filter
 from tidings.node.requests import Cursor
 from tidings.spark.bulk.registrations import FOR
+from tidings.spark.lakes.grouping import names_in
 from tidings.spark.lakes.lake import EVERYTHING, Lake, LakeError, View
 from tidings.spark.lakes.layout import Archived
+from tidings.spark.lakes.pruning import exactly
 
 _INSTANT: Final = timedelta(microseconds=1)
 
@@ -54,21 +56,15 @@ def served(lake: Lake, filter: Filter | str) -> Filter:
     held = lake.filter
     if held.covers(wanted):
         return wanted
-    names = {name for c in wanted.conjunctions for name in c.constraints}
-    if FOR not in names and held.covers(without := wanted.intersect(EVERYTHING)):
+    if FOR not in names_in([wanted]) and held.covers(without := wanted.intersect(EVERYTHING)):
         return without
     raise LakeError(f"the lake {lake.path} holds only {held}, and so not all of {wanted}")
 
 
 def start_of(since: Beginning) -> tuple[Cursor, datetime | None]:
-    """A cursor, or a time, or neither: the beginning."""
-    where = beginning(since)
-    if isinstance(where, dict):
-        return where, None
-    if isinstance(where, float):
-        exact = since if isinstance(since, datetime) else datetime.fromtimestamp(where, UTC)
-        return {}, exact
-    return {}, None
+    """A cursor or, if that is empty, a time; neither is the beginning."""
+    where = exactly(since)
+    return ({}, where) if isinstance(where, datetime) else (where or {}, None)
 
 
 def places(view: View, earliest: datetime | None) -> Cursor:

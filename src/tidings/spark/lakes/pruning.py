@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidings.client.positions import Beginning, beginning
-from tidings.events import Filter
+from tidings.events import Filter, TidingsError
 from tidings.events.constraint import Constraint
 from tidings.events.intervals import (
     BOOLEANS,
@@ -26,6 +26,7 @@ from tidings.events.intervals import (
     after_prefix,
 )
 from tidings.events.strings import Strings
+from tidings.node.requests import Cursor
 from tidings.spark.lakes.layout import DAY, EPOCH, MICROSECOND, REST, Columns, microseconds
 
 Statistics = Mapping[str, Any]
@@ -55,7 +56,9 @@ class Window(NamedTuple):
 
     @classmethod
     def of(cls, since: Beginning, until: Beginning) -> Window:
-        """As a program says it; `TidingsError` if it says no place."""
+        """As a program says it; `TidingsError` if it says no place, or the beginning as its end."""
+        if until == "begin":
+            raise TidingsError("'begin' is no place to end: give a time or a cursor, or nothing")
         return cls(_place(since), _place(until))
 
     def may_hold(self, file: Statistics) -> bool:
@@ -95,15 +98,20 @@ class Window(NamedTuple):
         return found
 
 
-def _place(said: Beginning) -> Place:
+def exactly(said: Beginning) -> Cursor | datetime | None:
+    """A cursor, or a time, or neither: the beginning."""
     where = beginning(said)
-    if isinstance(where, dict):
-        return Place(cursor=where)
     if isinstance(where, float):
         # A datetime that the caller gave is exact; its seconds as a float are not quite.
-        exact = said if isinstance(said, datetime) else datetime.fromtimestamp(where, UTC)
-        return Place(time=microseconds(exact))
-    return Place()
+        return said if isinstance(said, datetime) else datetime.fromtimestamp(where, UTC)
+    return where if isinstance(where, dict) else None
+
+
+def _place(said: Beginning) -> Place:
+    where = exactly(said)
+    if isinstance(where, datetime):
+        return Place(time=microseconds(where))
+    return Place(cursor=where)
 
 
 def _scalar(count: int) -> Any:

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 
 from tidings.client.positions import Beginning
-from tidings.events import Filter, TidingsError
+from tidings.events import Filter
+from tidings.spark.lakes.errors import LakeError
+from tidings.spark.lakes.grouping import names_in
 from tidings.spark.lakes.layout import FIXED, KINDS, Columns, columns_of, days
 from tidings.spark.lakes.pruning import Statistics, Window, may_match
 from tidings.spark.lakes.sifting import Sieve
@@ -26,10 +29,19 @@ _ALWAYS: Final = ("path", "num_records", "partition.day")
 
 
 def schema_of(table: DeltaTable) -> pa.Schema:
-    """The columns, the fixed ones first: Delta puts `day` behind all that it knew before."""
+    """The columns, the fixed ones first: Delta puts `day` behind all that it knew before.
+
+    `LakeError` if it lacks one of these.
+    """
     found = pa.schema(table.schema().to_arrow())
+    if not {*FIXED.names} <= {*found.names}:
+        raise LakeError(f"{_folder(table)}: this is a Delta table, but no lake")
     fixed = [found.field(name) for name in FIXED.names]
     return pa.schema([*fixed, *(field for field in found if field.name not in FIXED.names)])
+
+
+def _folder(table: DeltaTable) -> str:
+    return unquote(urlsplit(table.table_uri).path).rstrip("/")
 
 
 class Search:
@@ -65,9 +77,8 @@ class Search:
 
 def _chosen(statistics: pa.Table, filter: Filter, columns: Columns) -> list[dict[str, Any]]:
     """What is said of each file, as far as it matters here."""
-    names = {name for c in filter.conjunctions for name in c.constraints}
     used = {"stream", "tick", "time", "rest"}
-    used.update(column for name in names for column in columns.get(name, {}).values())
+    used.update(column for name in names_in([filter]) for column in columns.get(name, {}).values())
     wanted = {f"{what}.{column}" for what in ("min", "max", "null_count") for column in used}
     kept = [n for n in statistics.column_names if n in wanted or n in _ALWAYS]
     return statistics.select(kept).to_pylist()  # type: ignore[no-any-return]
@@ -102,7 +113,7 @@ class Question:
         since: Beginning = None,
         until: Beginning = None,
     ) -> Question:
-        """As a program says it; `TidingsError` if the lake is none."""
+        """As a program says it; `TidingsError` if it says no filter or place."""
         wanted = Filter.parse(filter) if isinstance(filter, str) else filter
         return cls(Path(lake).absolute(), wanted or Filter.all(), Window.of(since, until))
 
@@ -111,14 +122,10 @@ class Question:
         return Search(self.lake, self.table(), filter or self.filter, self.window)
 
     def table(self) -> Any:
-        """The Delta table, as of now."""
-        from deltalake import DeltaTable
-        from deltalake.exceptions import TableNotFoundError
+        """The Delta table, as of now; `LakeError` if there is none."""
+        from tidings.spark.lakes import delta  # which tasks of Spark can do without
 
-        try:
-            return DeltaTable(self.lake)
-        except TableNotFoundError:
-            raise TidingsError(f"{self.lake}: there is no lake here") from None
+        return delta.found(self.lake)
 
     def schema(self) -> pa.Schema:
         """The lake's columns, as of now."""

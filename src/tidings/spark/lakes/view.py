@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 _ORDER: Final = [("time", "ascending"), ("stream", "ascending"), ("tick", "ascending")]
+_SMALL: Final = 25 << 20
+"""A file of fewer bytes is small: Delta joins them to files of 100 MB."""
 _END: Final = pa.scalar(datetime.max.replace(tzinfo=UTC), KINDS["time"])
 
 
@@ -60,6 +62,12 @@ class View:
     def written(self, writer: str) -> int:
         """The last version that was appended under this name; 0 if none was."""
         return self._numbers.get(WRITER + writer, 0)
+
+    def joinable(self) -> int:
+        """How many small files there are beside another one of their day."""
+        files = pa.table(self.table.get_add_actions(flatten=True))
+        days = files["partition.day"].filter(pc.less(files["size_bytes"], _SMALL))
+        return len(days) - int(pc.count_distinct(days).as_py())
 
     def scan(
         self,
