@@ -5,18 +5,27 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
 
 import pyarrow.parquet as parquet
 import pytest
 
 from tests.cli.conftest import Run
-from tidings.cli.statistics import wanted_by
+from tidings.cli.statistics import wanted_by, write
 from tidings.events import Filter, Notification
 from tidings.routing import Statistics
 from tidings.spark.bulk.registrations import cancellation, registration
 from tidings.spark.lakes.lake import Lake
 from tidings.spark.lakes.layout import Archived
+from tidings.spark.statistics.statistics import statistics
 
+FIRST = datetime.min.replace(tzinfo=UTC)
+NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
+LAST = datetime.max.replace(tzinfo=UTC)
+FIRST_TEXT = "0001-01-01 00:00:00"
+NOON_TEXT = "2026-11-16 12:00:00"
+LAST_TEXT = "9999-12-31 23:59:59"
 FILTERS = """\
 paris/low\tprice < 10
 paris/high\tprice > 20 AND symbol = 'A'
@@ -26,9 +35,8 @@ rome/all\tsymbol = 'A'
 
 @pytest.mark.slow
 def test_it_writes_a_report_tables_and_a_picture(tmp_path: Path, tidings: Run) -> None:
-    noon = datetime(2026, 11, 16, 12, tzinfo=UTC)
     quotes = [Notification({"symbol": "AB"[n % 2], "price": n % 40}) for n in range(400)]
-    events = [Archived("b", n, noon, quote) for n, quote in enumerate(quotes, start=1)]
+    events = [Archived("b", n, NOON, quote) for n, quote in enumerate(quotes, start=1)]
     Lake(tmp_path / "lake").append(events, "test", 1)
     (tmp_path / "filters.tsv").write_text(FILTERS)
     out = tmp_path / "out"
@@ -55,6 +63,51 @@ def test_it_writes_a_report_tables_and_a_picture(tmp_path: Path, tidings: Run) -
     assert (out / "distributions.svg").read_text().startswith("<?xml")
 
 
+def told(folder: Path, events: list[dict[str, Any]]) -> str:
+    """The report on a lake of these events, which is written with a picture."""
+    archived = [Archived("b", n, NOON, Notification(e)) for n, e in enumerate(events, start=1)]
+    lake = Lake(folder / "lake")
+    lake.append(archived, "test", 1)
+    out = folder / "out"
+    out.mkdir()
+    write(statistics(None, lake), out, "a command")
+    ElementTree.parse(out / "distributions.svg")
+    return (out / "report.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("times", "spread"),
+    [
+        ([FIRST, NOON, LAST], f"{FIRST_TEXT} … {NOON_TEXT} … {LAST_TEXT}"),
+        ([NOON, LAST, LAST], f"{NOON_TEXT} … {LAST_TEXT} … {LAST_TEXT}"),
+        ([FIRST], f"{FIRST_TEXT} … {FIRST_TEXT} … {FIRST_TEXT}"),
+        ([LAST], f"{LAST_TEXT} … {LAST_TEXT} … {LAST_TEXT}"),
+        ([NOON, LAST.replace(year=9990)], f"{NOON_TEXT} … {NOON_TEXT} … 9991-01-01 00:00:00"),
+    ],
+)
+def test_times_that_stand_for_always_and_never_are_told(
+    tmp_path: Path, times: list[datetime], spread: str
+) -> None:
+    assert f"| at | 100.0% |  | {spread} |" in told(tmp_path, [{"at": time} for time in times])
+
+
+def test_whatever_names_and_strings_are_they_do_not_break_the_report(tmp_path: Path) -> None:
+    odd = ["a\nb", "c|d", "$5_$", "nul\0 株", "e\r\n\u2028f"]
+    report = told(tmp_path, [{"note": text, "$_{$ name\n2": 1.0} for text in odd])
+    rows = [line for line in report.splitlines() if line.startswith("|")]
+    assert len(rows) == 4, "a header, a line, two attributes"
+    assert {row.count("|") for row in rows} == {6}
+    assert "a·b 20.0%" in report
+
+
+def test_strings_that_begin_alike_have_bars_of_their_own(tmp_path: Path) -> None:
+    told(tmp_path, [{"note": f"{'alike' * 9}{n}"} for n in range(3)])
+    picture = ElementTree.parse(tmp_path / "out" / "distributions.svg")
+    assert [text for text in picture.getroot().itertext() if "alike" in text] == [
+        "alike" * 3 + "…"
+    ] * 3
+
+
 def test_where_there_is_no_lake_it_says_so_and_makes_none(tmp_path: Path, tidings: Run) -> None:
     done = tidings("pipeline", "statistics", "--lake", str(tmp_path / "x"), "--out", str(tmp_path))
     assert done.returncode == 2
@@ -63,12 +116,11 @@ def test_where_there_is_no_lake_it_says_so_and_makes_none(tmp_path: Path, tiding
 
 
 def test_bulk_subscriptions_are_filters_too(tmp_path: Path) -> None:
-    noon = datetime(2026, 11, 16, 12, tzinfo=UTC)
     said = [
         registration("paris/1", "price < 10"),
         registration("paris/2", "price > 10"),
         cancellation("paris/1"),
     ]
-    events = [Archived("b", n, noon, each) for n, each in enumerate(said, start=1)]
+    events = [Archived("b", n, NOON, each) for n, each in enumerate(said, start=1)]
     Lake(tmp_path / "bulk").append(events, "test", 1)
     assert wanted_by(tmp_path / "bulk") == {"paris/2": Filter.parse("price > 10")}

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from tidings.events import Filter, Notification
+from tidings.events import Filter, Notification, TidingsError
 from tidings.routing import Statistics, reduce
 from tidings.spark.lakes.filling import to_table
 from tidings.spark.lakes.lake import Lake
 from tidings.spark.lakes.layout import FIXED, Archived
 from tidings.spark.statistics.quantiles import LARGEST
 from tidings.spark.statistics.selectivity import broker_of, mergers
-from tidings.spark.statistics.sketch import Sketch, sketched
+from tidings.spark.statistics.sketch import SAMPLE, Sketch
 from tidings.spark.statistics.statistics import Findings, statistics
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
@@ -81,6 +83,14 @@ def share(filter_: str | Filter) -> float:
     return sum(map(wanted.matches, ALL)) / len(ALL)
 
 
+def sketched(batches: Iterable[pa.RecordBatch], sample: int = SAMPLE) -> Sketch:
+    """The sketch of some batches."""
+    found = Sketch(sample)
+    for batch in batches:
+        found.add(batch)
+    return found
+
+
 # -- distributions -----------------------------------------------------------------------------
 
 
@@ -98,7 +108,7 @@ def test_shares_are_what_is_counted(lake: Lake) -> None:
         assert found == pytest.approx(share(f"EXISTS {name}"), rel=1e-4), name
     price = learnt.attributes["price"]
     assert price.number is not None
-    assert price.number.share == pytest.approx(share("price < 1000"), rel=1e-4)
+    assert price.number.share == pytest.approx(share("price IS NUMBER"), rel=1e-4)
     assert price.strings["unknown"] == pytest.approx(share("price = 'unknown'"), rel=1e-4)
     assert learnt.attributes["at"].time is not None
 
@@ -179,6 +189,18 @@ def test_an_empty_lake_says_nothing(tmp_path: Path) -> None:
     assert set(found.filters["events"].to_pylist()) == {0}
 
 
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    made = Lake(tmp_path / "lake")
+    made.append([Archived("b", 1, NOON, Notification({"x": 1}))], "test", 1)
+    (file,) = made.path.glob("day=*/*.parquet")
+    file.write_bytes(file.read_bytes()[:100])
+    with pytest.raises(TidingsError, match=rf"^{file}: it cannot be read: "):
+        statistics(None, made)
+    file.unlink()
+    with pytest.raises(TidingsError, match=rf"^{file}: it cannot be read: .*No such file"):
+        statistics(None, made)
+
+
 # -- filters -----------------------------------------------------------------------------------
 
 
@@ -237,3 +259,14 @@ def test_on_spark_it_is_the_same(spark: Any, lake: Lake) -> None:
     assert found.events == len(ALL)
     assert done[-1] == (len(lake.files()), len(lake.files()))
     assert statistics(spark, lake).statistics == found.statistics
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("statistics")
+def test_on_spark_a_file_that_cannot_be_read_is_named(spark: Any, tmp_path: Path) -> None:
+    made = Lake(tmp_path / "lake")
+    made.append([Archived("b", 1, NOON, Notification({"x": 1}))], "test", 1)
+    (file,) = made.path.glob("day=*/*.parquet")
+    file.write_bytes(file.read_bytes()[:100])
+    with pytest.raises(TidingsError, match=rf"^{file}: it cannot be read: "):
+        statistics(spark, made)

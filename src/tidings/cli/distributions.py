@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from warnings import catch_warnings, filterwarnings
 
 import matplotlib
 import numpy as np
 
+from tidings.cli.complaints import shortened
 from tidings.experiments.plots import STYLE
-from tidings.routing.statistics import Attribute, Distribution, Statistics
+from tidings.routing.statistics import Attribute, Distribution, Statistics, time_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,6 +21,12 @@ _MOST: Final = 12
 _ACROSS: Final = 3
 _BARS: Final = 10
 _GIVEN: Final = 4
+_FIRST: Final = 1000
+_LAST: Final = 9000
+"""Years. Times before and after stand for "always" and "never": they would take all the room, and
+an axis that has room for its margins as well cannot end at the last day that there is."""
+_LONGEST: Final = 16
+"""Of a string so much is shown."""
 
 
 def draw(statistics: Statistics, path: Path) -> Path:
@@ -31,7 +38,8 @@ def draw(statistics: Statistics, path: Path) -> Path:
     shown = [(n, a) for n, a in ranked if a.number or a.time or a.strings][:_MOST]
     across = max(1, min(_ACROSS, len(shown)))
     down = max(1, -(-len(shown) // across))
-    with pyplot.rc_context(STYLE):
+    with pyplot.rc_context({**STYLE, "text.parse_math": False}), catch_warnings():
+        filterwarnings("ignore", "Glyph", UserWarning)  # readers of the SVG have other fonts
         figure, axes = pyplot.subplots(
             down, across, figsize=(4.6 * across, 3.4 * down), squeeze=False, layout="constrained"
         )
@@ -47,17 +55,18 @@ def draw(statistics: Statistics, path: Path) -> Path:
 
 def _draw(statistics: Statistics, name: str, known: Attribute, place: Axes) -> None:
     ordered = known.number or known.time
-    place.set_title(f"{name} ({known.present:.0%} of events)", fontsize=10)
+    place.set_title(f"{shortened(name, 2 * _LONGEST)} ({known.present:.0%} of events)", fontsize=10)
     if ordered is None:
         top = sorted(known.strings.items(), key=_by_share)[:_BARS][::-1]
-        place.barh([_short(text) for text, _ in top], [share for _, share in top], color="C0")
+        labels = [shortened(text, _LONGEST) for text, _ in top]
+        place.barh(range(len(top)), [share for _, share in top], color="C0", tick_label=labels)
         place.set_xlabel("share of events", fontsize=8)
         return
     _line(place, ordered, "all", is_time=known.number is None, color="black")
     for other, value, part in _given(statistics, name):
         found = part.number if known.number else part.time
         if found is not None:
-            label = f"{other} = {_short(value)}"
+            label = f"{other} = {shortened(value, _LONGEST)}"
             _line(place, found, label, is_time=known.number is None, linewidth=0.8)
     if place.get_legend_handles_labels()[1] != ["all"]:
         place.legend(fontsize=7, frameon=False)
@@ -81,13 +90,12 @@ def _by_share(item: tuple[str, float]) -> tuple[float, str]:
 
 
 def _line(place: Axes, known: Distribution, label: str, *, is_time: bool, **style: Any) -> None:
-    shares = np.linspace(0.0, 1.0, len(known.quantiles))
-    values: Any = known.quantiles
+    points: list[tuple[Any, float]]
+    points = list(zip(known.quantiles, np.linspace(0.0, 1.0, len(known.quantiles)), strict=True))
     if is_time:
-        values = [datetime.fromtimestamp(q, UTC) for q in known.quantiles]
+        points = [(time_of(q), share) for q, share in points]
+        points = [(when, share) for when, share in points if _FIRST <= when.year < _LAST]
+        if len(points) < len(known.quantiles):
+            place.set_xlabel(f"others are before {_FIRST} or from {_LAST} on", fontsize=8)
         place.tick_params(axis="x", rotation=30, labelsize=7)
-    place.plot(values, shares, label=label, **style)
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 16 else text[:15] + "…"
+    place.plot([at for at, _ in points], [share for _, share in points], label=label, **style)

@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pyarrow.parquet as parquet
 
-from tidings.cli.complaints import remark
+from tidings.cli.complaints import remark, shortened
 from tidings.cli.match import read_filters
 from tidings.cli.progress import progress
 from tidings.cli.terminal import output
 from tidings.client import connect_sync
-from tidings.events import Filter, Notification, TidingsError
-from tidings.routing.statistics import ABOUT, Attribute, Distribution
+from tidings.events import Filter, Notification
+from tidings.routing.statistics import ABOUT, Attribute, Distribution, time_of
 from tidings.spark.bulk.registrations import ALL, Registrations
+from tidings.spark.lakes.committed import existing
 from tidings.spark.lakes.lake import Lake
+from tidings.spark.session import session_or_none
 from tidings.spark.statistics.statistics import Findings, statistics
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-NO_SPARK: Final = "none"
 _SHOWN: Final = 20
 """Rows of a table in the report."""
 _PUBLISHED: Final = 1_000
@@ -46,15 +42,14 @@ def tell_statistics(
 ) -> None:
     """Compute, write everything to `out`, and publish it if asked to; a summary on stdout."""
     wanted = {} if filters is None else wanted_by(filters)
-    if not _is_lake(lake):  # else it would be made, and be empty
-        raise TidingsError(f"{lake}: there is no lake here")
-    opened = Lake(lake)
+    opened = existing(lake)
     out.mkdir(parents=True, exist_ok=True)
-    with _session(master) as spark:
+    with session_or_none("tidings statistics", master=master) as spark:
         found = statistics(spark, opened, wanted, progress=_tell)
     if sys.stderr.isatty():
         print("\r\033[K", end="", file=sys.stderr)
-    paths = write(found, out, f"tidings pipeline statistics --lake {lake}")
+    asked = "" if filters is None else f" --filters {filters}"
+    paths = write(found, out, f"tidings pipeline statistics --lake {lake} --out {out}{asked}")
     remark(
         f"{found.events:,} events, {len(found.statistics.attributes):,} attributes, "
         f"{len(wanted):,} filters in {found.seconds:.1f} s, {found.rate:,.0f} events a second"
@@ -76,17 +71,6 @@ def wanted_by(path: Path) -> dict[str, Filter]:
 
 def _is_lake(path: Path) -> bool:
     return (path / "_delta_log").is_dir()
-
-
-@contextmanager
-def _session(master: str) -> Iterator[SparkSession | None]:
-    if master == NO_SPARK:
-        yield None
-        return
-    from tidings.spark import session
-
-    with session("tidings statistics", master=master, work_is_in_python=True) as spark:
-        yield spark
 
 
 def _tell(done: int, total: int) -> None:
@@ -213,7 +197,8 @@ def _table(header: tuple[str, ...], rows: Any) -> Iterator[str]:
     yield f"| {' | '.join(header)} |"
     yield f"|{'---|' * len(header)}"
     for row in rows:
-        yield f"| {' | '.join(cell.replace('|', '¦') for cell in row)} |"
+        cells = (shortened(cell, len(cell)).replace("|", "¦") for cell in row)
+        yield f"| {' | '.join(cells)} |"
     yield ""
 
 
@@ -232,7 +217,7 @@ def _times(known: Attribute) -> str:
 
 
 def _when(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(sep=" ", timespec="seconds")[:19]
+    return time_of(seconds).isoformat(sep=" ")[:19]
 
 
 def _spread(known: Distribution, spoken: Any) -> str:

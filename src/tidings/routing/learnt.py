@@ -35,8 +35,7 @@ class Learnt(NamedTuple):
         constraint = conjunction[name]
         if self.statistics is None or not any(map(gaps, constraint.parts.values())):
             return conjunction
-        rest = {n: c for n, c in conjunction.constraints.items() if n != name}
-        found = self.statistics.among(name, rest)
+        found = self.statistics.among(name, conjunction.constraints)
         if found is None:
             return conjunction
         known, factor = found

@@ -17,15 +17,14 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from hashlib import blake2b
 from typing import Any, Final
 
 import msgspec
 
 from tidings.events import Conjunction, Constraint, Filter, Notification, TidingsError
-from tidings.events.intervals import AFTER, NUMBERS, STRINGS, TIMES, Cut, Intervals
+from tidings.events.intervals import AFTER, BEFORE, NUMBERS, STRINGS, TIMES, Cut, Intervals
 from tidings.events.strings import Strings
 from tidings.events.values import STRING
 from tidings.routing.forms import is_single
@@ -35,9 +34,15 @@ DISTRIBUTION: Final = "distribution"
 CONTENT: Final = "content"
 LONGEST: Final = 1 << 20
 """Statistics of more characters than this are not read."""
-_GREATEST: Final = 1e300
-"""The difference of two such numbers is still one."""
-
+LONGEST_LISTED: Final = 200
+"""Strings of more characters are not listed, however frequent they are."""
+GREATEST: Final = 1e300
+"""The difference of two such numbers is still one. Those beyond are told as if they were it."""
+_EXACT: Final = 1 << 53
+"""Up to here each whole number is a double."""
+_FIRST: Final = datetime.min.replace(tzinfo=UTC)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_LAST: Final = datetime.max.replace(tzinfo=UTC)
 
 WANTED: Final = Filter(
     [Conjunction({ABOUT: Constraint.of(Strings(Intervals.point(STRINGS, DISTRIBUTION)))})]
@@ -46,7 +51,7 @@ WANTED: Final = Filter(
 
 
 class Distribution(msgspec.Struct, frozen=True):
-    """Of the numbers of an attribute, or of its times, as seconds since 1970.
+    """Of the numbers of an attribute, or of its times, as seconds since 1970 (see `time_of`).
 
     >>> Distribution(1.0, (0.0, 10.0, 20.0)).below((5, 0))
     0.25
@@ -59,18 +64,14 @@ class Distribution(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         _check_share(self.share)
-        if len(self.quantiles) < 2 or not all(abs(q) <= _GREATEST for q in self.quantiles):
-            raise ValueError(f"quantiles are two numbers at least, and none beyond {_GREATEST:g}")
+        if len(self.quantiles) < 2 or not all(abs(q) <= GREATEST for q in self.quantiles):
+            raise ValueError(f"quantiles are two numbers at least, and none beyond {GREATEST:g}")
         if list(self.quantiles) != sorted(self.quantiles):
             raise ValueError("quantiles rise")
 
-    def below(self, cut: Cut | None) -> float:
-        """Of those that have a value, how many have one below this place (None: the low end)."""
-        if cut is None:
-            return 0.0
+    def below(self, cut: tuple[float, int]) -> float:
+        """Of those that have a value, how many have one below this place."""
         value, side = cut
-        if isinstance(value, datetime):
-            value = value.timestamp()
         known, steps = self.quantiles, len(self.quantiles) - 1
         # A value that is several quantiles is as frequent as the steps between them.
         at = (bisect_right if side == AFTER else bisect_left)(known, value)
@@ -83,16 +84,29 @@ class Distribution(msgspec.Struct, frozen=True):
         if known[at] == value:
             return at / steps
         low, high = known[at - 1], known[at]
-        return (at - 1 + (float(value) - low) / (high - low)) / steps
+        return (at - 1 + (value - low) / (high - low)) / steps
 
     def between(self, low: Cut | None, high: Cut | None) -> float:
         """The share of all events that have a value in there (None: an end of the line)."""
-        inside = (1.0 if high is None else self.below(high)) - self.below(low)
+        upto = 1.0 if high is None else self.below(_told(high, AFTER))
+        inside = upto - (0.0 if low is None else self.below(_told(low, BEFORE)))
         return self.share * max(inside, 0.0)  # it may be a hair below 0
 
     def within(self, part: Intervals) -> float:
         """The share of all events that have one of these values."""
         return min(self.share, sum(self.between(*span) for span in part.spans()))
+
+
+def time_of(seconds: float) -> datetime:
+    """The time that a quantile says, or the nearest one that there is.
+
+    >>> print(time_of(0.5), time_of(1e300), sep=", ")
+    1970-01-01 00:00:00.500000+00:00, 9999-12-31 23:59:59.999999+00:00
+    """
+    try:
+        return _EPOCH + timedelta(seconds=seconds)
+    except OverflowError:  # the last time that there is, as a double, is already beyond it
+        return _LAST if seconds > 0 else _FIRST
 
 
 class Attribute(msgspec.Struct, frozen=True):
@@ -123,7 +137,7 @@ class Attribute(msgspec.Struct, frozen=True):
 
     @property
     def elsewhere(self) -> float:
-        """The share of events with a value of a domain that nothing more is known of."""
+        """The share of events with a value of which nothing more is known, not even the domain."""
         known = sum(d.share for d in (self.number, self.time) if d is not None)
         known += sum(self.strings.values()) + self.unlisted
         return max(0.0, self.present - known)
@@ -140,8 +154,8 @@ class Attribute(msgspec.Struct, frozen=True):
             elif isinstance(part, Intervals):
                 share += distribution.within(part)
         share += self._admitted_strings(constraint)
-        if constraint.others or constraint.parts.keys() - _KNOWN:
-            share += self.elsewhere
+        if constraint.others or constraint.parts:
+            share += self.elsewhere  # they may be of any domain
         return min(share, 1.0)
 
     def _admitted_strings(self, constraint: Constraint) -> float:
@@ -153,16 +167,13 @@ class Attribute(msgspec.Struct, frozen=True):
         return sum(listed.values()) + self._unlisted(part, len(listed))
 
     def _unlisted(self, part: Any, listed: int) -> float:
-        """None that is not listed is more frequent than the least frequent that is."""
+        """None that could be listed and is not is more frequent than the least frequent that is."""
         if isinstance(part, Strings) and not part.passing and not part.failing:
             values = part.intervals.values()
-            if values is not None:
+            if values is not None and all(len(v) <= LONGEST_LISTED for v in values):
                 least = min(self.strings.values(), default=self.unlisted)
                 return min(self.unlisted, (len(values) - listed) * least)
         return self.unlisted
-
-
-_KNOWN: Final = {NUMBERS.domain, TIMES.domain, STRING}
 
 
 class Statistics(msgspec.Struct, frozen=True):
@@ -182,23 +193,25 @@ class Statistics(msgspec.Struct, frozen=True):
     given: dict[str, dict[str, dict[str, Attribute]]] = {}
     """`given["symbol"]["DIS"]["price"]`: prices where the symbol is DIS."""
 
-    def among(self, name: str, rest: Mapping[str, Constraint]) -> tuple[Attribute, float] | None:
-        """An attribute as it is among the events that satisfy the `rest`, and a factor for all
-        its shares; None if nothing is known of it.
+    def among(
+        self, name: str, constraints: Mapping[str, Constraint]
+    ) -> tuple[Attribute, float] | None:
+        """An attribute as it is among the events that satisfy the constraints on all other ones,
+        and a factor for all its shares; None if nothing is known of it.
 
-        Where the attribute is known given a value that the rest asks for, that is used, and of
-        several the least frequent. Of all else it is assumed that attributes are independent.
+        Where the attribute is known given a value that they ask for, that is used, and of several
+        the least frequent. Of all else it is assumed that attributes are independent.
         """
         known = self.attributes.get(name)
         asked = ""
-        if condition := self._condition(name, rest):
+        if condition := self._condition(name, constraints):
             asked, value = condition
             known = self.given[asked][value][name]
         if known is None:
             return None
         factor = 1.0
-        for other, constraint in rest.items():
-            if other != asked:
+        for other, constraint in constraints.items():
+            if other not in (name, asked):
                 factor *= self.admitted(other, constraint)
         return known, factor
 
@@ -207,11 +220,13 @@ class Statistics(msgspec.Struct, frozen=True):
         known = self.attributes.get(name)
         return 1.0 if known is None else known.admitted(constraint)
 
-    def _condition(self, name: str, rest: Mapping[str, Constraint]) -> tuple[str, str] | None:
-        """The least frequent value that the rest asks for, of those that `given` knows."""
+    def _condition(
+        self, name: str, constraints: Mapping[str, Constraint]
+    ) -> tuple[str, str] | None:
+        """The least frequent value that is asked for and given which the attribute is known."""
         found: list[tuple[float, str, str]] = []
-        for other in self.given.keys() & rest.keys():
-            value = _string(rest[other])
+        for other in (self.given.keys() & constraints.keys()) - {name}:
+            value = _string(constraints[other])
             if value is not None and name in self.given[other].get(value, {}):
                 known = self.attributes.get(other)
                 share = 1.0 if known is None else known.strings.get(value, 1.0)
@@ -246,11 +261,6 @@ class Statistics(msgspec.Struct, frozen=True):
             raise TidingsError(f"these are no statistics: {CONTENT} is to be their text")
         return cls.parse(text)
 
-    @property
-    def key(self) -> str:
-        """A digest of the content, by which two versions are told apart."""
-        return blake2b(self.text().encode(), digest_size=16).hexdigest()
-
     def __hash__(self) -> int:
         return hash((self.events, frozenset(self.attributes), frozenset(self.given)))
 
@@ -265,6 +275,16 @@ def _string(constraint: Constraint) -> str | None:
         return None
     values = part.intervals.values()
     return values[0] if values else None
+
+
+def _told(cut: Cut, side: int) -> tuple[float, int]:
+    """The place among doubles, which quantiles are. Several values may be told as the same double;
+    if this may be one of them, the place is on the given side of all."""
+    value, own = cut
+    if isinstance(value, datetime):
+        return value.timestamp(), side if value.microsecond else own
+    near = float(min(max(value, -GREATEST), GREATEST))
+    return near, own if near == value and abs(near) < _EXACT else side
 
 
 def _check_share(share: float) -> None:

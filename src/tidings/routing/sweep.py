@@ -26,12 +26,14 @@ class Sweep:
         """Where each hull begins: where it ends. No two begin at the same place."""
 
     def add(self, stretch: Stretch) -> None:
+        """One more interval."""
         at = bisect_left(self._stretches, stretch)
         self._stretches.insert(at, stretch)
         self._so_far.insert(at, None)
         self._renew(at, [])
 
     def remove(self, stretch: Stretch) -> None:
+        """An interval that was added."""
         at = bisect_left(self._stretches, stretch)
         del self._stretches[at]
         gone = self._so_far.pop(at)

@@ -9,11 +9,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidings.routing.statistics import Attribute, Distribution, Statistics
+from tidings.events.encoding import decode_json
+from tidings.routing.statistics import GREATEST, Attribute, Distribution, Statistics
+from tidings.spark.lakes.layout import REST
 
 STEPS: Final = 64
 """Between so many and one more quantiles lie equally many events."""
 STEPS_GIVEN: Final = 32
+"""The same, of what is known given a value."""
 LARGEST: Final = 1 << 18
 """Statistics are made no longer than this, in characters, so that a broker takes them."""
 FEWEST: Final = 50
@@ -24,8 +27,13 @@ ORDERED: Final = {"integer": "number", "double": "number", "time": "time"}
 Floats = npt.NDArray[np.float64]
 
 
-def ordered_values(sample: pa.Table, kinds: dict[str, str], domain: str) -> Floats:
-    """The numbers, or times as seconds, of one attribute in the sample; NaN where there is none."""
+def ordered_values(
+    sample: pa.Table, kinds: dict[str, str], domain: str, huge: dict[int, float]
+) -> Floats:
+    """The numbers, or times as seconds, of one attribute in the sample; NaN where there is none.
+
+    `huge` are the numbers that fit no column, by row.
+    """
     found: Floats = np.full(sample.num_rows, np.nan)
     for kind, column in kinds.items():
         if ORDERED.get(kind) != domain:
@@ -35,19 +43,40 @@ def ordered_values(sample: pa.Table, kinds: dict[str, str], domain: str) -> Floa
             held = pc.divide(held.cast(pa.int64()).cast(pa.float64(), safe=False), 1e6)
         some = held.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
         found = np.where(np.isnan(some), found, some)
+    if domain == "number":
+        found[list(huge)] = list(huge.values())
+    return np.clip(found, -GREATEST, GREATEST)
+
+
+def numbers_in_rest(sample: pa.Table) -> dict[str, dict[int, float]]:
+    """The numbers that fit no column, of each attribute, by row of the sample."""
+    found: dict[str, dict[int, float]] = {}
+    for row, text in enumerate(sample[REST].to_pylist() if REST in sample.column_names else ()):
+        for name, value in decode_json(text).items() if text else ():
+            if is_number(value):
+                near = float(min(max(value, -GREATEST), GREATEST))
+                found.setdefault(name, {})[row] = near
     return found
+
+
+def is_number(plain: object) -> bool:
+    """Whether this of JSON is a number.
+
+    >>> is_number(2**70), is_number(True)
+    (True, False)
+    """
+    return isinstance(plain, int | float) and not isinstance(plain, bool)
 
 
 def distribution(share: float, values: Floats | None, steps: int) -> Distribution | None:
     """The quantiles of values that this share of all events have; None if there are none."""
     if values is None:
         return None
-    known = values[np.isfinite(values)]
+    known = values[~np.isnan(values)]
     if not len(known) or not share:
         return None
     found = np.quantile(known, np.linspace(0.0, 1.0, steps + 1), method="nearest")
-    places = [float(f"{q:.13g}") for q in found.tolist() if abs(q) <= 1e300]
-    return Distribution(rounded(share), tuple(places)) if len(places) > 1 else None
+    return Distribution(rounded(share), tuple(found.tolist()))
 
 
 def known_given(
@@ -74,6 +103,8 @@ def known_given(
                 part = own
                 differing.add(name)
         found.setdefault(name, {})[domain] = part
+    # Whether those of the rows without a number or a time have something else was not looked at:
+    # `present` says that all have.
     return {
         name: Attribute(present=share, number=parts.get("number"), time=parts.get("time"))
         for name, parts in found.items()

@@ -8,8 +8,7 @@ Nothing here knows of Spark.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from functools import reduce
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -24,7 +23,7 @@ from tidings.routing.joins import Stretch, gaps
 from tidings.spark.lakes.grouping import Grouping, names_in
 from tidings.spark.lakes.layout import columns_of
 
-MOST_MERGERS: Final = 10_000
+_MOST_MERGERS: Final = 10_000
 """So many candidates are looked at."""
 
 Numbers = npt.NDArray[np.int64]
@@ -58,15 +57,14 @@ class Merger(NamedTuple):
 
     def estimate(self, statistics: Statistics) -> float | None:
         """The share of all events that would come through, as far as was learnt."""
-        rest = {n: c for n, c in self.conjunction.constraints.items() if n != self.name}
-        found = statistics.among(self.name, rest)
+        found = statistics.among(self.name, self.conjunction.constraints)
         if found is None:
             return None
         known, factor = found
         return known.between(self.domain, *self.gap) * factor
 
 
-def mergers(filters: Mapping[str, Filter], most: int = MOST_MERGERS) -> list[Merger]:
+def mergers(filters: Mapping[str, Filter]) -> list[Merger]:
     """The candidates of each broker, in an order that is always the same."""
     brokers: dict[str, list[Filter]] = {}
     for key, filter_ in filters.items():
@@ -80,7 +78,7 @@ def mergers(filters: Mapping[str, Filter], most: int = MOST_MERGERS) -> list[Mer
             for name, constraint in conjunction.constraints.items():
                 for domain, part in constraint.parts.items():
                     some = [Merger(broker, conjunction, name, domain, gap) for gap in gaps(part)]
-                    found += some[: most - len(found)]
+                    found += some[: _MOST_MERGERS - len(found)]
     return found
 
 
@@ -129,7 +127,7 @@ class Selectivity:
         """Of the rows of a lake."""
         rows, numbers = self._pairs(batch)
         is_filter = numbers < self._filters
-        heard = np.zeros((batch.num_rows, max(1, self._brokers)), np.float32)
+        heard = np.zeros((batch.num_rows, self._brokers), np.float32)
         heard[rows[is_filter], self._owner[numbers[is_filter]]] = 1.0
         rows, found = rows[~is_filter], numbers[~is_filter]
         wasted = heard[rows, self._owner[found]] == 0.0
@@ -144,13 +142,9 @@ class Selectivity:
 
     def none(self) -> Counts:
         """The counts of no events."""
-        candidates, brokers = len(self._owner) - self._filters, max(1, self._brokers)
+        candidates, brokers = len(self._owner) - self._filters, self._brokers
         zeros = (self._filters, candidates, candidates, (brokers, brokers))
         return Counts(0, *(np.zeros(shape, np.int64) for shape in zeros))
-
-    def of(self, batches: Iterable[pa.RecordBatch]) -> Counts:
-        """Of all rows."""
-        return reduce(Counts.plus, map(self.count, batches), self.none())
 
     def _pairs(self, batch: pa.RecordBatch) -> tuple[Numbers, Numbers]:
         """Numbers of rows, and those of what they match."""

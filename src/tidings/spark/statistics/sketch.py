@@ -1,16 +1,15 @@
 """Sketches: what a lake's rows say of the distribution of values, in bounded memory.
 
 A sketch of some rows and one of others make one of both, so each task makes one and the driver
-adds them up. What is counted is exact: events, who has which attribute, and each string, as long
-as there are not more than `_COUNTED` different ones. Quantiles are those of a sample: the rows
-whose hash is least, so that it is the same however the rows were divided among tasks, and as long
-as there are not more than `SAMPLE` of them it is all rows. Nothing here knows of Spark.
+adds them up. Events are counted exactly, and how many have an attribute; so is each string, as
+long as an attribute has not more than `_COUNTED` different ones. Quantiles are those of a sample:
+the rows whose hash is least, so that it is the same however the rows were divided among tasks, and
+as long as there are not more than `SAMPLE` of them it is all rows. Nothing here knows of Spark.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from typing import Any, Final
 from zlib import crc32
 
@@ -20,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidings.events.encoding import decode_json
-from tidings.routing.statistics import Attribute, Statistics
+from tidings.routing.statistics import LONGEST_LISTED, Attribute, Statistics
 from tidings.spark.lakes.layout import REST, columns_of
 from tidings.spark.statistics.quantiles import (
     FEWEST,
@@ -28,7 +27,9 @@ from tidings.spark.statistics.quantiles import (
     STEPS,
     Floats,
     distribution,
+    is_number,
     known_given,
+    numbers_in_rest,
     ordered_values,
     rounded,
     shortened,
@@ -38,9 +39,9 @@ SAMPLE: Final = 50_000
 """So many rows are looked at for quantiles."""
 LISTED: Final = 128
 """Of each attribute so many of the most frequent strings are told."""
-_COUNTED: Final = 8_192
-_LONGEST: Final = 200
-"""Strings that are longer are not listed."""
+_COUNTED: Final = 16_384
+"""Of more strings than these, only the more frequent half is gone on with; one that is dropped and
+comes again is counted too low, and what is lacking is among the unlisted."""
 _OWN: Final = "tidings."
 """Events with attributes that begin like this are about us: statistics, bulk subscriptions."""
 _KEY: Final = "$key"
@@ -64,6 +65,8 @@ class Sketch:
         """How many rows have something in a column."""
         self._odd: Counter[str] = Counter()
         """How many rows have an attribute in `rest`."""
+        self._huge: Counter[str] = Counter()
+        """How many of these have a number there."""
         self._strings: dict[str, Counter[str]] = {}
         self._sample: pa.Table | None = None
 
@@ -78,9 +81,11 @@ class Sketch:
                     self._count(name, batch[column])
                 if kind in ORDERED or kind == "string":
                     kept.append(column)
-        if REST in batch.schema.names and batch[REST].null_count < batch.num_rows:
-            for text in batch[REST].drop_null().to_pylist():
-                self._odd.update(decode_json(text).keys())
+        if REST in batch.schema.names:
+            kept.append(REST)
+            for said in map(decode_json, batch[REST].drop_null().to_pylist()):
+                self._odd.update(said.keys())
+                self._huge.update(name for name, value in said.items() if is_number(value))
         keys = _hashed(batch["stream"], batch["tick"])
         rows = np.flatnonzero(keys < self._edge())
         if len(rows):
@@ -92,6 +97,7 @@ class Sketch:
         self.events += other.events
         self._held.update(other._held)
         self._odd.update(other._odd)
+        self._huge.update(other._huge)
         for name, strings in other._strings.items():
             self._strings.setdefault(name, Counter()).update(strings)
             self._trim(name)
@@ -101,13 +107,13 @@ class Sketch:
     def _count(self, name: str, column: Any) -> None:
         found = self._strings.setdefault(name, Counter())
         for pair in pc.value_counts(column.drop_null()).to_pylist():
-            if len(pair["values"]) <= _LONGEST:
+            if len(pair["values"]) <= LONGEST_LISTED:
                 found[pair["values"]] += pair["counts"]
         self._trim(name)
 
     def _trim(self, name: str) -> None:
-        if len(self._strings[name]) > 2 * _COUNTED:
-            self._strings[name] = Counter(dict(_most(self._strings[name], _COUNTED)))
+        if len(self._strings[name]) > _COUNTED:
+            self._strings[name] = Counter(dict(_most(self._strings[name], _COUNTED // 2)))
 
     def _edge(self) -> np.uint64:
         """Rows from this hash on need not be looked at: the sample is full of lower ones."""
@@ -129,8 +135,9 @@ class Sketch:
         if self._sample is None or not self.events:
             return Statistics()
         columns = columns_of(self._sample.drop_columns([_KEY]).schema)
+        huge = numbers_in_rest(self._sample)
         values = {
-            (name, domain): ordered_values(self._sample, kinds, domain)
+            (name, domain): ordered_values(self._sample, kinds, domain, huge.get(name, {}))
             for name, kinds in columns.items()
             for domain in ("number", "time")
             if any(ORDERED.get(kind) == domain for kind in kinds)
@@ -161,24 +168,21 @@ class Sketch:
         self, name: str, kinds: dict[str, str], values: dict[tuple[str, str], Floats]
     ) -> Attribute:
         held = sum(self._held[column] for column in kinds.values()) + self._odd[name]
-        shares = {
-            domain: sum(self._held[c] for kind, c in kinds.items() if ORDERED.get(kind) == domain)
-            / self.events
+        counts = Counter(number=self._huge[name])
+        for kind, column in kinds.items():
+            counts[ORDERED.get(kind, kind)] += self._held[column]
+        number, time = (
+            distribution(counts[domain] / self.events, values.get((name, domain)), STEPS)
             for domain in ("number", "time")
-        }
-        ordered = {
-            domain: distribution(share, values.get((name, domain)), STEPS)
-            for domain, share in shares.items()
-        }
+        )
         strings = self._strings.get(name, Counter[str]())
         listed = {text: count / self.events for text, count in _most(strings, LISTED)}
-        total = self._held[kinds["string"]] / self.events if "string" in kinds else 0.0
         return Attribute(
             present=min(1.0, held / self.events),
-            number=ordered["number"],
-            time=ordered["time"],
+            number=number,
+            time=time,
             strings=listed,
-            unlisted=rounded(total - sum(listed.values())),
+            unlisted=rounded(counts["string"] / self.events - sum(listed.values())),
         )
 
     def _given(
@@ -233,11 +237,3 @@ def of_the_world(batch: pa.RecordBatch) -> pa.RecordBatch:
         if name.startswith(_OWN) and batch[name].null_count < batch.num_rows:
             batch = batch.filter(batch[name].is_null())
     return batch
-
-
-def sketched(batches: Iterable[pa.RecordBatch], sample: int = SAMPLE) -> Sketch:
-    """The sketch of some batches."""
-    found = Sketch(sample)
-    for batch in batches:
-        found.add(batch)
-    return found

@@ -13,26 +13,27 @@ from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
 from dataclasses import dataclass
 from hashlib import blake2b
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 
-from tidings.client.positions import Beginning
-from tidings.events import Filter
+from tidings.events import Filter, TidingsError
 from tidings.routing import Statistics
 from tidings.routing.joins import Stretch
+from tidings.spark.failures import cause
+from tidings.spark.format.portions import Piece, read
 from tidings.spark.lakes.lake import Lake
 from tidings.spark.statistics.selectivity import Counts, Merger, Selectivity, broker_of, mergers
-from tidings.spark.statistics.sketch import SAMPLE, Sketch, of_the_world
+from tidings.spark.statistics.sketch import Sketch, of_the_world
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ROWS: Final = 65_536
 _TASKS: Final = 4
 """So many tasks for each core, if there are files enough: the last ones then end together."""
 _LOOK: Final = 0.2
+"""So often, in seconds, it is looked how many tasks have finished."""
 
 Progress = Callable[[int, int], None]
 """Told of how many tasks how many have finished."""
@@ -44,16 +45,20 @@ class Findings:
 
     statistics: Statistics
     """To be published: see `Statistics.notification`."""
-    events: int
     seconds: float
     filters: pa.Table | None = None
-    """key, broker, events that it matches, and their share of all: the rarest last."""
+    """key, broker, filter, events that it matches, and their share of all: the rarest last."""
     mergers: pa.Table | None = None
     """broker, filter, attribute, low, high (the gap), events in it, those wanted by nobody there
     (wasted), both as shares, and the share that was estimated: the cheapest first."""
     overlaps: pa.Table | None = None
     """one, other (brokers), events that both want, share of all events, and of what either wants:
     the most alike first."""
+
+    @property
+    def events(self) -> int:
+        """How many were looked at."""
+        return self.statistics.events
 
     @property
     def rate(self) -> float:
@@ -66,38 +71,28 @@ def statistics(
     lake: Lake,
     filters: Mapping[str, Filter] | None = None,
     *,
-    since: Beginning = None,
-    until: Beginning = None,
-    sample: int = SAMPLE,
     progress: Progress = lambda done, total: None,
 ) -> Findings:
     """What the events of a lake are like, and what filters would make of them.
 
-    Events about tidings itself, which have an attribute `tidings.…`, are left out. `since` and
-    `until`, each a time or a cursor, choose files of the lake, not single events. The filter of a
+    Events about tidings itself, which have an attribute `tidings.…`, are left out. The filter of a
     key `paris/17` belongs to the broker `paris`; see `broker_of`. Without Spark (None) the same is
-    done in this process. On a cluster, all machines must see the lake.
+    done in this process. On a cluster, all machines must see the lake. `TidingsError` names a file
+    that cannot be read.
     """
     began = time.monotonic()
-    files = lake.files(since=since, until=until)
     wanted = dict(filters or {})
     candidates = mergers(wanted)
-    job = _Job(
-        [str(lake.path / file) for file in files],
-        pa.schema([field for field in lake.schema() if field.name != "day"]),
-        sample,
-    )
-    sketch, counts = Sketch(sample), None
-    for found in _done(spark, job, wanted, candidates, progress):
+    sketch, counts = Sketch(), None
+    for found in _done(spark, _job(lake), wanted, candidates, progress):
         some, counted = pickle.loads(found)
         sketch.merge(some)
-        counts = counted if counts is None or counted is None else counts.plus(counted)
-    learnt = sketch.statistics()
-    if wanted and counts is None:
+        counts = counted if counts is None else counts.plus(counted)
+    if wanted and counts is None:  # there is no file
         counts = Selectivity(wanted, candidates).none()
+    learnt = sketch.statistics()
     return Findings(
         statistics=learnt,
-        events=sketch.events,
         seconds=time.monotonic() - began,
         filters=_filters(wanted, counts) if counts is not None else None,
         mergers=_mergers(candidates, counts, learnt) if counts is not None else None,
@@ -110,21 +105,22 @@ def statistics(
 
 @dataclass(frozen=True)
 class _Job:
-    """What every task has to know."""
+    """What every task has to know: the lake, as it is at one moment."""
 
+    folder: Path
     files: list[str]
     schema: pa.Schema
-    sample: int
 
     def batches(self, numbers: range) -> Iterator[pa.RecordBatch]:
         for number in numbers:
-            found = ds.dataset(self.files[number], schema=self.schema, format="parquet")
-            for batch in map(of_the_world, found.to_batches(batch_size=ROWS)):
+            whole = Piece(self.files[number], 0)
+            for batch in map(of_the_world, read(self.folder, whole, self.schema)):
                 if batch.num_rows:
                     yield batch
 
     def run(self, numbers: range, selectivity: Selectivity | None) -> bytes:
-        sketch = Sketch(self.sample)
+        """The sketch and the counts of the files with these numbers, pickled."""
+        sketch = Sketch()
         counts: Counts | None = None if selectivity is None else selectivity.none()
         for batch in self.batches(numbers):
             sketch.add(batch)
@@ -133,7 +129,14 @@ class _Job:
         return pickle.dumps((sketch, counts))
 
 
+def _job(lake: Lake) -> _Job:
+    held = lake.snapshot()
+    columns = [field for field in held.schema() if field.name != "day"]
+    return _Job(lake.path, held.files(), pa.schema(columns))
+
+
 _kept: dict[str, Selectivity] = {}
+"""The last one that was made in this process, by a digest of what it was made from."""
 
 
 def _selectivity(content: bytes) -> Selectivity | None:
@@ -176,9 +179,11 @@ def _done(
     rows = spark.range(0, tasks, 1, tasks).mapInArrow(work, "found binary")
     try:
         table = _watched(spark, rows.toArrow, lambda done: progress(done, tasks))
-        yield from table["found"].to_pylist()
+    except Exception as problem:
+        raise TidingsError(cause(problem)) from problem
     finally:
         asked.destroy()
+    yield from table["found"].to_pylist()
 
 
 def _watched(
