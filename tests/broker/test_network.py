@@ -146,6 +146,17 @@ async def test_metrics_are_what_prometheus_reads(tmp_path: Path) -> None:
 
 
 @on_loop
+async def test_metrics_tell_of_statistics_that_were_none(tmp_path: Path) -> None:
+    text = 'metrics = "127.0.0.1:0"\n[routing]\nsubscriptions = "learnt:0.01"\n'
+    async with Broker(configured(tmp_path, text)) as broker, connected(broker) as peer:
+        await peer.attach("ann")
+        await peer.published(1, {"tidings.statistics": "distribution", "content": "?"})
+        assert broker.metrics_address is not None
+        _, body = await fetched(broker.metrics_address)
+        assert "\ntidings_statistics_ignored_total 1.0\n" in body
+
+
+@on_loop
 async def test_a_metrics_port_that_is_taken_is_told(tmp_path: Path) -> None:
     async with Broker(configured(tmp_path)) as broker:
         text = f'metrics = "{broker.address}"\n'

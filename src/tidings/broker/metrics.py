@@ -117,6 +117,12 @@ def _gauges(status: Status) -> Iterator[Metric]:
         if lake.upto is not None:
             lag = max(0, status.last - lake.upto)
             yield GaugeMetricFamily("tidings_lake_lag_events", "Events that the lake lacks", lag)
+    if status.ignored is not None:
+        yield CounterMetricFamily(
+            "tidings_statistics_ignored",
+            "Events that should have been statistics, and were not",
+            status.ignored,
+        )
     up = GaugeMetricFamily("tidings_link_up", "1 if connected", labels=["neighbour"])
     tree = GaugeMetricFamily("tidings_link_in_tree", "1 if events pass", labels=["neighbour"])
     queue = GaugeMetricFamily(

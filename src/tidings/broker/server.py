@@ -218,6 +218,7 @@ class Broker:
             streams=_streams(node),
             rates=self._rates.rates(),
             lake=None if self.archive is None else self._lake(self.archive),
+            ignored=None if node.learning is None else node.learning.ignored,
         )
 
     def _lake(self, archive: Archive) -> LakeStatus:

@@ -80,6 +80,8 @@ class Status(msgspec.Struct, frozen=True, array_like=True, tag=64):
     rates: dict[str, float]
     """Events and bytes a second, lately."""
     lake: LakeStatus | None = None
+    ignored: int | None = None
+    """Events that should have been statistics and were not; None if it does not learn from any."""
 
 
 _DECODER: Final = msgspec.msgpack.Decoder(list[Status | Refused])
