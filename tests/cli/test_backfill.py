@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.cli.conftest import PROGRAM, Run
 from tests.spark.lakes import ODD, fill
 from tests.spark.test_audit import check
@@ -29,6 +31,47 @@ def test_the_command(tmp_path: Path, tidings: Run) -> None:
     wrong = tidings("pipeline", "match", *arguments[:-1], str(path), "--master", "none")
     assert wrong.returncode == 2
     assert "something else here" in wrong.stderr
+
+
+def test_filters_from_a_pipe_are_told_apart(tmp_path: Path, tidings: Run) -> None:
+    path, out = tmp_path / "lake", tmp_path / "heard"
+    events = fill(path, ODD)
+    arguments = ["pipeline", "match", "--lake", str(path), "--filters", "/dev/stdin"]
+    arguments += ["--out", str(out), "--master", "none"]
+    assert tidings(*arguments, input="all\tTRUE\n").returncode == 0
+    other = tidings(*arguments, input="none\tsymbol = 'S9'\n")
+    assert other.returncode == 2
+    assert "matches of other filters or events" in other.stderr
+    assert "done before" in tidings(*arguments, input="all\tTRUE\n").stderr
+    check(out, events, {"all": Filter.all()})
+
+
+@pytest.mark.parametrize(
+    ("master", "wanted"),
+    [
+        (
+            "sparky",
+            "'sparky' is no master of Spark's: give local[*], spark://HOST:PORT, k8s://HOST "
+            "or yarn",
+        ),
+        pytest.param(
+            "local[x]",
+            "Spark does not start with the master 'local[x]': Could not parse Master URL: "
+            "'local[x]'",
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+def test_a_master_that_is_none_is_told_in_a_sentence(
+    tmp_path: Path, tidings: Run, master: str, wanted: str
+) -> None:
+    fill(tmp_path / "lake", ODD[:5])
+    file = tmp_path / "filters.tsv"
+    file.write_text("all\tTRUE\n")
+    arguments = ["--lake", str(tmp_path / "lake"), "--filters", str(file)]
+    done = tidings("pipeline", "match", *arguments, "--out", str(tmp_path / "heard"),
+                   "--master", master)  # fmt: skip
+    assert (done.returncode, done.stderr) == (2, f"error: {wanted}\n")
 
 
 def test_killed_and_started_again(tmp_path: Path, tidings: Run) -> None:

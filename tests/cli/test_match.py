@@ -380,6 +380,14 @@ def test_every_wrong_filter_is_reported_with_its_line_and_no_event_is_read(tmp_p
     ]
 
 
+def test_a_key_that_is_not_utf8_is_a_wrong_line(tmp_path: Path) -> None:
+    filters = tmp_path / "filters.tsv"
+    filters.write_bytes(b"caf\xe9\tprice > 5\ncaf\xc3\xa9\tprice > 5\n")
+    done = match("--filters", str(filters), input=EVENTS)
+    assert (done.stdout, done.exit_code) == ("", 2)
+    assert done.stderr == f"error: {filters}, line 1: the key is not UTF-8\n"
+
+
 def test_a_missing_file_of_filters_is_named(tmp_path: Path) -> None:
     done = match("--filters", str(tmp_path / "nowhere"), input=EVENTS)
     assert "nowhere: No such file" in done.stderr

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 from tests.spark.cluster import Cluster
 from tests.spark.lakes import ODD, START, fill
 from tests.spark.test_lake_match import random_filters
-from tidings.events import Filter, TidingsError
+from tidings.events import Filter, Schema, TidingsError
 from tidings.spark.format import portions
 from tidings.spark.lakes.layout import Archived
 from tidings.spark.matching import heard as written
+from tidings.spark.matching import snapshot
 from tidings.spark.matching.audit import Audit
 
 FILTERS = {**random_filters(60, 5), "never": Filter.none()}
@@ -34,7 +38,9 @@ def small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(portions, "_LEAST", 1)
 
 
-def check(out: Path, events: list[Archived], filters: dict[str, Filter]) -> None:
+def check(
+    out: Path, events: list[Archived], filters: dict[str, Filter], *, is_listed: bool = True
+) -> None:
     """All that was written is as the filters say."""
     heard = [
         (e.id, e.stream, e.tick, e.time, key)
@@ -42,9 +48,13 @@ def check(out: Path, events: list[Archived], filters: dict[str, Filter]) -> None
         for key, wanted in filters.items()
         if wanted.matches(e.notification)
     ]
-    files = sorted((out / "matches").iterdir())
-    rows = [tuple(r.values()) for file in files for r in pq.read_table(file).to_pylist()]
-    assert sorted((*event, key) for *event, keys in rows for key in keys) == sorted(heard)
+    if is_listed:
+        files = sorted((out / "matches").iterdir())
+        rows = [tuple(r.values()) for file in files for r in pq.read_table(file).to_pylist()]
+        assert sorted((*event, key) for *event, keys in rows for key in keys) == sorted(heard)
+    assert (
+        is_listed == (out / "matches").exists() == ("matches/" in (out / "report.md").read_text())
+    )
     summary = pq.read_table(out / "summary.parquet").to_pylist()
     assert [row["key"] for row in summary] == list(filters)
     for row in summary:
@@ -77,6 +87,44 @@ def test_all_of_it_is_written(
     )
 
 
+@pytest.mark.parametrize("memory", [2**30, 8_000])
+def test_matches_may_be_counted_only(
+    lake: tuple[Path, list[Archived]], tmp_path: Path, memory: int, small_tasks: None
+) -> None:
+    path, events = lake
+    out = tmp_path / "heard"
+    Audit(path, FILTERS, out, memory=memory, is_listed=False).run(None)
+    check(out, events, FILTERS, is_listed=False)
+    with pytest.raises(TidingsError, match="name another folder"):
+        Audit(path, FILTERS, out, memory=memory)
+    for until, some in (
+        (
+            START + timedelta(minutes=9),
+            [e for e in events if e.time < START + timedelta(minutes=9)],
+        ),
+        ({"paris": 7}, [e for e in events if e.stream == "paris" and e.tick <= 7]),
+    ):
+        out = tmp_path / f"until {len(some)}"
+        Audit(path, FILTERS, out, until=until, is_listed=False).run(None)
+        check(out, some, FILTERS, is_listed=False)
+
+
+def test_the_first_and_the_last_are_found_in_any_order() -> None:
+    tally, draw = written.Tally(5), np.random.default_rng(3)
+    counts, times = draw.integers(0, 4, 300), draw.integers(-50, 1_000, 300)
+    numbers = draw.integers(0, 4, counts.sum())
+    left = numbers
+    for at in range(0, 300, 60):
+        some = counts[at : at + 60]
+        tally.add(times[at : at + 60], some, left[: some.sum()])
+        left = left[some.sum() :]
+    for n in range(4):
+        mine = np.repeat(times, counts)[numbers == n]
+        found = (tally.counts[n], tally.first[n], tally.last[n])
+        assert found == (len(mine), mine.min(), mine.max())
+    assert tally.table()["number"].to_pylist() == [0, 1, 2, 3]
+
+
 def test_what_was_begun_is_gone_on_with(
     lake: tuple[Path, list[Archived]],
     tmp_path: Path,
@@ -88,12 +136,12 @@ def test_what_was_begun_is_gone_on_with(
     performed: list[int] = []
     perform = written.perform
 
-    def dying(question: Any, folder: Path, task: written.Task, *others: Any) -> written.Done:
+    def dying(job: written.Job, task: written.Task) -> written.Done:
         if len(performed) == 2:
-            (folder / "matches" / ".part-00002.parquet.left").write_bytes(b"half of it")
+            (job.folder / "matches" / ".part-00002.parquet.left").write_bytes(b"half of it")
             raise KeyboardInterrupt
         performed.append(task.number)
-        return perform(question, folder, task, *others)
+        return perform(job, task)
 
     monkeypatch.setattr("tidings.spark.matching.audit.perform", dying)
     with pytest.raises(KeyboardInterrupt):
@@ -117,15 +165,101 @@ def test_what_was_begun_is_gone_on_with(
         Audit(out, FILTERS, tmp_path / "new")
 
 
-def test_another_question_starts_clean(lake: tuple[Path, list[Archived]], tmp_path: Path) -> None:
+def test_what_was_begun_is_not_thrown_away_for_another_question(
+    lake: tuple[Path, list[Archived]], tmp_path: Path
+) -> None:
     path, events = lake
-    out = tmp_path / "heard"
-    Audit(path, FILTERS, out)
-    since = START.replace(minute=55)
+    out, since = tmp_path / "heard", START.replace(minute=55)
+    Audit(path, FILTERS, out, since=since)
+    with pytest.raises(TidingsError, match=r"heard\.unfinished: .* with other filters .* --out"):
+        Audit(path, FILTERS, out)
     audit = Audit(path, FILTERS, out, since=since)
-    assert not audit.was_begun
+    assert audit.was_begun
     audit.run(None)
     check(out, [e for e in events if e.time >= since], FILTERS)
+    assert Audit(path, FILTERS, out, since=since).was_complete
+    places = {"since": "paris:17,rome:3", "until": "2026-11-15T00:00:00.123457Z"}
+    Audit(path, FILTERS, tmp_path / "some", **places).run(None)
+    assert Audit(path, FILTERS, tmp_path / "some", **places).was_complete
+
+
+def test_killed_before_it_had_begun_it_begins_anew(
+    lake: tuple[Path, list[Archived]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, events = lake
+    out = tmp_path / "heard"
+    write = snapshot.write
+
+    def dying(filters: dict[str, Filter], folder: Path) -> Path:
+        write(filters, folder)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as killed:
+        killed.setattr(snapshot, "write", dying)
+        with pytest.raises(KeyboardInterrupt):
+            Audit(path, {"other": Filter.all()}, out)
+    unfinished = out.with_name("heard.unfinished")
+    (unfinished / ".audit.json").write_text("{")
+    others = unfinished / "letter.txt"
+    others.touch()
+    with pytest.raises(TidingsError, match="something else here"):
+        Audit(path, FILTERS, out)
+    others.unlink()
+    audit = Audit(path, FILTERS, out)
+    assert not audit.was_begun
+    audit.run(None)
+    check(out, events, FILTERS)
+    assert len(list((out / "filters").iterdir())) == 1, "nothing is left of what was killed"
+
+
+def test_filters_of_other_types_are_others(
+    lake: tuple[Path, list[Archived]], tmp_path: Path
+) -> None:
+    one, other = (
+        {"stock": Filter.parse("x IS A 'stock'", schema=Schema(types={"stock": [], "ab": above}))}
+        for above in ([], ["stock"])
+    )
+    Audit(lake[0], one, tmp_path / "heard")
+    assert Audit(lake[0], one, tmp_path / "heard").was_begun
+    with pytest.raises(TidingsError, match="begun with other filters"):
+        Audit(lake[0], other, tmp_path / "heard")
+
+
+def test_the_root_of_all_folders_is_something_else(lake: tuple[Path, list[Archived]]) -> None:
+    with pytest.raises(TidingsError, match="something else here"):
+        Audit(lake[0], FILTERS, Path("/"))
+
+
+def test_how_long_ago_is_that_of_the_day_when_it_began(
+    lake: tuple[Path, list[Archived]], tmp_path: Path
+) -> None:
+    path, out = lake[0], tmp_path / "heard"
+    wide, later = "2 hours ago", "10 minutes ago"
+    before = datetime.now(UTC)
+    Audit(path, FILTERS, out, since=wide, until=later)
+    after = datetime.now(UTC)
+    again = Audit(path, FILTERS, out, since=wide, until=later)
+    assert again.was_begun
+    again.run(None)
+    report = (out / "report.md").read_text()
+    said = re.search(r"since (\S+ \S+) UTC and until (\S+ \S+) UTC", report)
+    assert said is not None
+    for text, ago in zip(said.groups(), (timedelta(hours=2), timedelta(minutes=10)), strict=True):
+        when = datetime.fromisoformat(text).replace(tzinfo=UTC) + ago
+        assert before - timedelta(seconds=1) <= when <= after
+    with pytest.raises(TidingsError, match=f"since {said[1]} UTC and until {said[2]} UTC"):
+        Audit(path, FILTERS, out, since=wide, until=later)
+
+
+def test_a_process_holds_one_general_part_at_a_time(
+    lake: tuple[Path, list[Archived]], tmp_path: Path
+) -> None:
+    general = {f"k{n}": Filter.parse(f"x > {n}") for n in range(60)}
+    audit = Audit(lake[0], general, tmp_path / "heard", memory=2_000)
+    assert len({task.part.path for task in audit.tasks()}) > 1
+    audit.run(None)
+    assert len(snapshot._matches) == 1
+    check(tmp_path / "heard", lake[1], general)
 
 
 @pytest.mark.slow
@@ -138,7 +272,7 @@ def test_spark_writes_the_same(
     file = next(path.glob("day=*/*.parquet"))
     content = file.read_bytes()
     file.write_bytes(content[:100])
-    with pytest.raises(TidingsError, match=r"TidingsError: .*parquet: it cannot be read: "):
+    with pytest.raises(TidingsError, match=r"^/.*parquet: it cannot be read: "):
         audit.run(spark)
     file.write_bytes(content)
     assert 0 < len(audit.tasks()) < len(list(path.glob("day=*/*.parquet")))

@@ -28,6 +28,12 @@ from tidings.spark.failures import cause
             "org.apache.spark.SparkException: again\n",
             "KeyError: 'price'",
         ),
+        (
+            "An error occurred while calling None.org.apache.spark.api.java.JavaSparkContext.\n"
+            ": org.apache.spark.SparkException: Could not parse Master URL: 'sparky'\n"
+            "\tat org.apache.spark.SparkContext.<init>(SparkContext.scala:603)\n",
+            "Could not parse Master URL: 'sparky'",
+        ),
         ("something else\nof two lines", "something else"),
         ("", "ValueError('')"),
     ],

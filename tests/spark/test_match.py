@@ -81,6 +81,12 @@ def test_a_column_of_that_name_is_not_overwritten(spark: Any) -> None:
         match(spark.range(1), {}, column="ID")
 
 
+@pytest.mark.parametrize("few", [0, 100])
+def test_keys_that_do_not_fit_are_refused(spark: Any, few: int) -> None:
+    with pytest.raises(TidingsError, match=f"of 64 bits; {2**70} does not fit"):
+        match(spark.range(1), {2**70: "TRUE"}, few=few)
+
+
 def indexes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Which indexes a Python process of Spark's has."""
     from tidings.spark.matching import snapshot

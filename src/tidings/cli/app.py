@@ -502,6 +502,7 @@ def publish(
 
 @app.command()
 def subscribe(
+    context: typer.Context,
     filter: Annotated[
         str | None, typer.Argument(metavar="FILTER", help="A filter, in quotes.")
     ] = None,
@@ -586,12 +587,12 @@ def subscribe(
       tidings subscribe --filters desks.tsv
     """
     if bulk is not None or filters is not None:
+        _refuse_what_bulk_ignores(context, has_filters=filters is not None, is_cancelled=cancel)
         _subscribe_in_bulk(
             filter,
             bulk,
             filters,
             is_cancelled=cancel,
-            others=[durable, since],
             url=url,
             token=token,
             authority=authority,
@@ -599,7 +600,9 @@ def subscribe(
             count=count,
             with_meta=with_meta,
         )
-    if filter is None or cancel:
+    if cancel:
+        raise typer.BadParameter("--cancel needs --bulk NAME or --filters FILE: what is to end")
+    if filter is None:
         raise typer.BadParameter("give a FILTER; only --bulk NAME and --filters FILE need none")
     with failures_told():
         from tidings.cli.subscribe import subscribe
@@ -619,13 +622,30 @@ def subscribe(
     raise typer.Exit(code)
 
 
+def _refuse_what_bulk_ignores(
+    context: typer.Context, *, has_filters: bool, is_cancelled: bool
+) -> None:
+    what = "--filters" if has_filters else "--cancel" if is_cancelled else "--bulk"
+    ignored = ["durable", "since", "lake"]
+    if has_filters or is_cancelled:
+        ignored += ["until", "count", "with_meta"]
+    wrong = [f"--{name.replace('_', '-')}" for name in ignored if _was_typed(context, name)]
+    if wrong:
+        raise typer.BadParameter(f"{what} goes without {', '.join(wrong)}")
+
+
+def _was_typed(context: typer.Context, name: str) -> bool:
+    """Whether the option is of this command line: what the environment says is for all of them."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
 def _subscribe_in_bulk(
     filter: str | None,
     name: str | None,
     filters: Path | None,
     *,
     is_cancelled: bool,
-    others: list[str | None],
     url: str,
     token: str | None,
     authority: str | None,
@@ -633,8 +653,6 @@ def _subscribe_in_bulk(
     count: int | None,
     with_meta: bool,
 ) -> None:
-    if any(other is not None for other in others):
-        raise typer.BadParameter("--bulk and --filters go with none of --durable, --since, --lake")
     if filters is not None and (filter is not None or name is not None):
         raise typer.BadParameter("--filters has names and filters of its own: give no others")
     if is_cancelled and filter is not None:
@@ -848,6 +866,9 @@ def match_lake(
     until: Annotated[
         str | None, typer.Option("--until", metavar="WHEN", help="Likewise, where to end.")
     ] = None,
+    count_only: Annotated[
+        bool, typer.Option("--count-only", help="Write no matches, only how many there are.")
+    ] = False,
     schema: SchemaFile = None,
     master: Annotated[
         str,
@@ -859,7 +880,7 @@ def match_lake(
     Every event is matched with every filter of a file, which is read as `tidings match` reads it.
     Written are `matches` (id, stream, tick and time of each event that matches, and the keys),
     `summary.parquet` (for each key how often, first and last, also for those that never match)
-    and a report.
+    and a report. With --count-only there are no `matches`, which takes less time and room.
 
     The folder is there when all of it is; until then it is called DIR.unfinished. Stopped or
     killed, the same command goes on where it was, with the lake as it was.
@@ -881,6 +902,7 @@ def match_lake(
             schema_file=schema,
             since=since,
             until=until,
+            is_listed=not count_only,
             master=master,
         )
     raise typer.Exit(code)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Sequence
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import typer
 
@@ -16,11 +16,8 @@ from tidings.cli.match import read_filters
 from tidings.cli.progress import progress
 from tidings.events import Schema
 from tidings.spark.matching.audit import Audit
-from tidings.spark.matching.audit_report import Summary
-from tidings.spark.session import session
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from tidings.spark.matching.audit_report import Summary, moment
+from tidings.spark.session import session_or_none
 
 INTERRUPTED: Final = 130
 _BUSIEST: Final = 5
@@ -35,25 +32,27 @@ def match_lake(
     schema_file: Path | None,
     since: str | None,
     until: str | None,
+    is_listed: bool,
     master: str,
 ) -> int:
     """Match all that a lake holds, and write who would have heard it; returns the exit code."""
     schema = None if schema_file is None else Schema.load(schema_file)
     with progress() as shown:
         wanted = {str(key): filter_ for key, filter_ in read_filters(filters, schema, shown)}
-    said = filters.read_bytes() + (b"" if schema_file is None else schema_file.read_bytes())
-    named = blake2b(said, digest_size=16).hexdigest()
-    audit = Audit(lake, wanted, out, since=since, until=until, named=named)
+    named = _named([filters] if schema_file is None else [filters, schema_file])
+    audit = Audit(lake, wanted, out, since=since, until=until, is_listed=is_listed, named=named)
     if audit.was_complete:
-        remark(f"{out}: this was done before; remove the folder to do it again")
-        _tell(audit.summary())
+        summary = audit.summary()
+        done = moment(summary.began)
+        remark(f"{out}: this was done before, at {done}; remove the folder to do it again")
+        _tell(summary)
         return 0
     if audit.was_begun:
         remark(f"going on with what is in {out}.unfinished")
     began = time.monotonic()
     try:
         shown_progress = _Shown(audit.events)
-        with _spark(master) as spark:
+        with session_or_none("tidings pipeline match", master=master) as spark:
             summary = audit.run(spark, shown_progress)
         shown_progress.clear()
     except KeyboardInterrupt:
@@ -63,10 +62,11 @@ def match_lake(
     return 0
 
 
-def _spark(master: str) -> AbstractContextManager[SparkSession | None]:
-    if master == "none":
-        return nullcontext()
-    return session("tidings pipeline match", master=master, work_is_in_python=True)
+def _named(files: Sequence[Path]) -> str | None:
+    """A name for the content of files; None if one can't be read again, as a pipe can't."""
+    if not all(file.is_file() for file in files):
+        return None
+    return blake2b(b"".join(file.read_bytes() for file in files), digest_size=16).hexdigest()
 
 
 class _Shown:

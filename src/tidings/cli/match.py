@@ -89,6 +89,9 @@ def read_filters(
             key, tab, text = line.partition("\t")
             if not tab:
                 key, text = str(number), line
+            if not _is_utf8(key):
+                wrong.append(f"{path}, line {number}: the key is not UTF-8")
+                continue
             if key in found:
                 wrong.append(f"{path}, line {number}: the key {key!r} stands on another line too")
                 continue
@@ -102,6 +105,14 @@ def read_filters(
         rest = [f"{more:,} more lines are no filters"] if more > 0 else []
         raise TidingsError("\n".join(wrong[:_COMPLAINTS] + rest))
     return list(found.values())
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def size_of(files: Sequence[str]) -> int | None:

@@ -7,6 +7,8 @@ from typing import Final
 
 _CAUSE: Final = re.compile(r"(?!org\.|java\.|py4j\.|pyspark\.)(?:\w+\.)*[A-Z]\w+: ")
 """How a line begins that tells of an exception of Python's."""
+_JAVA: Final = re.compile(r": (?:[\w$]+\.)+[A-Z][\w$]*: (.+)")
+"""How py4j tells of an exception of Java's."""
 _OURS: Final = re.compile(r"tidings\.[\w.]+: ")
 
 
@@ -18,4 +20,7 @@ def cause(problem: BaseException | None) -> str:
     for line in reversed(lines):
         if _CAUSE.match(line):
             return _OURS.sub("", line)
+    said = next(filter(None, map(_JAVA.fullmatch, lines)), None)
+    if said is not None:
+        return said[1]
     return lines[0] if lines else repr(problem)

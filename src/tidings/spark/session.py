@@ -10,11 +10,15 @@ from importlib.resources import as_file, files
 from typing import TYPE_CHECKING, Final
 
 from tidings.events.errors import TidingsError
+from tidings.spark.failures import cause
 from tidings.spark.java import find_java, java_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+NO_SPARK: Final = "none"
+"""The master of those who want no Spark."""
+_MASTERS: Final = ("local", "spark://", "k8s://", "yarn")
 _SETTINGS: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -40,7 +44,8 @@ def session(
     time of a start; good where Spark only hands out work to Python.
 
     A session that already runs in this process is used as it is, and left running at the end.
-    `NoJavaError` if there is no Java, `TidingsError` if PySpark is not installed.
+    `NoJavaError` if there is no Java, `TidingsError` if PySpark is not installed or there is no
+    such master.
     """
     try:
         from pyspark.sql import SparkSession
@@ -59,7 +64,23 @@ def session(
         started.stop()
 
 
+@contextmanager
+def session_or_none(app: str, *, master: str) -> Iterator[SparkSession | None]:
+    """A session for work that is in Python; None if the master is `none`: it is done here, then."""
+    if master == NO_SPARK:
+        yield None
+        return
+    with session(app, master=master, work_is_in_python=True) as started:
+        yield started
+
+
 def _start(builder: SparkSession.Builder, master: str, work_is_in_python: bool) -> SparkSession:
+    if not master.startswith(_MASTERS):
+        # Spark says so, too, but with a stack trace that Java prints by itself.
+        raise TidingsError(
+            f"{master!r} is no master of Spark's: give local[*], spark://HOST:PORT, k8s://HOST "
+            "or yarn"
+        )
     local = master.startswith("local")
     with (
         as_file(files("tidings.spark") / "log4j2.properties") as logging,
@@ -77,7 +98,12 @@ def _start(builder: SparkSession.Builder, master: str, work_is_in_python: bool) 
         if local:
             surroundings["PYSPARK_PYTHON"] = sys.executable  # Spark has no other setting for it
         with _environment(surroundings):
-            return builder.getOrCreate()
+            try:
+                return builder.getOrCreate()
+            except Exception as problem:
+                raise TidingsError(
+                    f"Spark does not start with the master {master!r}: {cause(problem)}"
+                ) from problem
 
 
 @contextmanager

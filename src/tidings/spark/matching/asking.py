@@ -15,7 +15,8 @@ from tidings.spark.matching.matches import Matches, lists
 
 _PAIRS: Final = 4_000_000
 """About so many matches are held at a time, however many an event has."""
-_FIRST: Final = 4_096
+_GROWTH: Final = 8
+"""A step has at most so many times the rows of the one before: what comes may match more."""
 KINDS: Final[Mapping[str, Any]] = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64()}
 """What keys may be."""
 
@@ -27,7 +28,8 @@ class Asking:
         self._matches, self._grouping = matches, grouping
         self._names: Any = None
         self._kind = KINDS[kind]
-        self._step = _FIRST
+        # So few rows that they can't match more, before anything is known of them.
+        self._step = _bounded(_PAIRS // max(1, len(matches)))
 
     def answers(
         self, batch: pa.RecordBatch, columns: list[str], *, keep: bool = False
@@ -50,7 +52,8 @@ class Asking:
             at += rows.num_rows
             found, numbers = self.pairs(rows)
             # However many matches there are, memory is for so many.
-            self._step = min(max(_PAIRS * rows.num_rows // max(1, len(found)), 64), ROWS)
+            likely = _PAIRS * rows.num_rows // max(1, len(found))
+            self._step = _bounded(min(likely, _GROWTH * self._step))
             yield rows, found, numbers, self._names
 
     def pairs(self, rows: pa.RecordBatch) -> tuple[Any, Any]:
@@ -68,6 +71,10 @@ class Asking:
         together = np.concatenate([np.zeros(0, np.int64), *found])
         order = np.argsort(together, kind="stable")
         return together[order], np.concatenate([np.zeros(0, np.int64), *numbers])[order]
+
+
+def _bounded(rows: int) -> int:
+    return min(max(rows, 1), ROWS)
 
 
 def kind_of(keys: Sequence[Any]) -> str:

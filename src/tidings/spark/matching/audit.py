@@ -3,7 +3,8 @@
 ::
 
     OUT/matches/part-00000.parquet …   id, stream, tick, time, matches: the keys of the filters
-                                       that an event matches, for each that matches any
+                                       that an event matches, for each that matches any; not
+                                       there if matches are only counted
     OUT/summary.parquet                key, count, first, last: one row for each filter
     OUT/report.md                      the same, to be read
     OUT/filters/, OUT/audit.json       what was asked
@@ -19,6 +20,7 @@ import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -30,23 +32,28 @@ import pyarrow.parquet as pq
 
 from tidings.client.positions import Beginning
 from tidings.events import Filter, TidingsError
+from tidings.events.encoding import encode_json
+from tidings.events.strings import Types
 from tidings.spark.failures import cause
 from tidings.spark.format.portions import Portion, portions
 from tidings.spark.lakes.grouping import names_in
 from tidings.spark.lakes.pruning import Place, Window
 from tidings.spark.lakes.search import Question
 from tidings.spark.matching import snapshot
-from tidings.spark.matching.audit_report import Summary, report
-from tidings.spark.matching.heard import Done, Tally, Task, counted, files_of, perform
+from tidings.spark.matching.audit_report import Summary, moment, report, span
+from tidings.spark.matching.heard import Done, Job, Tally, Task, counted, files_of, perform
 from tidings.spark.matching.parts import Stored, cut, needed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FORMAT: Final = "tidings audit 2"
+FORMAT: Final = "tidings audit 3"
 MEMORY: Final = 2 << 30
 """An index takes no more than so many bytes in a process; more filters are in parts."""
 _ABOUT: Final = "audit.json"
+_FOLDERS: Final = ("matches", "counts", "filters")
+_BEFORE: Final = {*_FOLDERS, f".{_ABOUT}"}
+"""What is there before an audit has begun: whoever was killed then leaves no more than this."""
 _SUMMARY: Final = "summary.parquet"
 _BUSIEST: Final = 20
 _PAUSE: Final = 0.5
@@ -60,7 +67,10 @@ class Asked(msgspec.Struct, frozen=True):
     filters: str
     """Names their content."""
     since: str
+    """In the words of whoever asks: `1 day ago` goes on with the day that it began with."""
     until: str
+    is_listed: bool
+    """Whether the matches are wanted, or only how many there are."""
 
 
 class About(msgspec.Struct, frozen=True):
@@ -69,14 +79,19 @@ class About(msgspec.Struct, frozen=True):
     format: str
     asked: Asked
     path: str
-    version: int
-    """Of the lake."""
+    began: datetime
+    """The lake is as it was then."""
     since: Place
     until: Place
     portions: list[Portion]
     parts: list[Stored]
     valued: int
     attributes: list[str]
+
+    @property
+    def window(self) -> Window:
+        """Where it begins and ends."""
+        return Window(self.since, self.until)
 
 
 class Audit:
@@ -91,31 +106,29 @@ class Audit:
         since: Beginning = None,
         until: Beginning = None,
         memory: int = MEMORY,
+        is_listed: bool = True,
         named: str | None = None,
     ) -> None:
-        """`named` is the same for the same filters, where the caller knows that sooner."""
+        """Without `is_listed`, matches are only counted; `named` is the same for the same filters,
+        where the caller knows that sooner."""
         self.out = out.absolute()
         self._filters = filters
-        self._folder = self.out.with_name(f"{self.out.name}.unfinished")
         question = Question.of(lake, None, since, until)
-        table = question.table()
-        self.was_complete = self.was_begun = False
+        lake_id = str(question.table().metadata().id)
         digest = named or _digest(filters)
-        asked = Asked(str(table.metadata().id), digest, _said(since), _said(until))
+        asked = Asked(lake_id, digest, _said(since), _said(until), is_listed)
+        self.was_complete = self.was_begun = False
         if self.out.exists() and (not self.out.is_dir() or any(self.out.iterdir())):
-            self._check(asked)
+            self._about = self._checked(asked, question.window)
             self.was_complete, self._folder = True, self.out
             return
-        if (begun := _about(self._folder)) is not None and begun.asked == asked:
-            self.was_begun, self._about = True, begun
-            return
-        if self._folder.exists():
-            if begun is None and any(self._folder.iterdir()):
-                raise TidingsError(f"{self._folder}: there is something else here; move it away")
-            shutil.rmtree(self._folder)
-        self._about = self._begun(question, asked, table.version(), memory)
+        self._folder = self.out.with_name(f"{self.out.name}.unfinished")
+        begun = self._gone_on_with(asked)
+        self.was_begun = begun is not None
+        self._about = begun or self._begun(question, asked, memory)
 
-    def _check(self, asked: Asked) -> None:
+    def _checked(self, asked: Asked, window: Window) -> About:
+        """What is said of the whole audit that is there, if it is the one that is asked for."""
         there = _about(self.out)
         if there is None:
             raise TidingsError(f"{self.out}: there is something else here; name another folder")
@@ -123,10 +136,36 @@ class Audit:
             raise TidingsError(
                 f"{self.out}: there are the matches of other filters or events; name another folder"
             )
-        self._about = there
+        if there.window != window:
+            raise TidingsError(
+                f"{self.out}: there are the matches of events {span(there.window)}, found at "
+                f"{moment(there.began)}; the same words mean another time now: remove the folder, "
+                "or name another one"
+            )
+        return there
 
-    def _begun(self, question: Question, asked: Asked, version: int, memory: int) -> About:
-        for name in ("matches", "counts", "filters"):
+    def _gone_on_with(self, asked: Asked) -> About | None:
+        """What is said of the audit that was begun, if one was."""
+        begun = _about(self._folder)
+        if begun is None:
+            self._cleared()
+        elif begun.asked != asked:
+            raise TidingsError(
+                f"{self._folder}: this was begun with other filters or events; remove the folder, "
+                "or choose another --out"
+            )
+        return begun
+
+    def _cleared(self) -> None:
+        """Take away what is left of an audit that was killed before it had begun."""
+        if not self._folder.exists():
+            return
+        if not {path.name for path in self._folder.iterdir()} <= _BEFORE:
+            raise TidingsError(f"{self._folder}: there is something else here; move it away")
+        shutil.rmtree(self._folder)
+
+    def _begun(self, question: Question, asked: Asked, memory: int) -> About:
+        for name in _FOLDERS:
             (self._folder / name).mkdir(parents=True, exist_ok=True)
         found = question.search()
         files = sorted((f["path"], f["num_records"]) for f in found.found)
@@ -135,7 +174,7 @@ class Audit:
             format=FORMAT,
             asked=asked,
             path=str(question.lake),
-            version=version,
+            began=datetime.now(UTC),
             since=question.window.since,
             until=question.window.until,
             portions=portions(question.lake, files),
@@ -220,9 +259,15 @@ class Audit:
 
     def _work(self) -> Callable[[Task], Done]:
         about = self._about
-        question = Question(Path(about.path), Filter.all(), Window(about.since, about.until))
-        folder, valued, attributes = self._folder, about.valued, about.attributes
-        return lambda task: perform(question, folder, task, valued, attributes)
+        job = Job(
+            question=Question(Path(about.path), Filter.all(), about.window),
+            folder=self._folder,
+            valued=about.valued,
+            attributes=about.attributes,
+            alone=len(about.parts) > 1,
+            is_listed=about.asked.is_listed,
+        )
+        return lambda task: perform(job, task)
 
     def _counts(self) -> list[Path]:
         every = len(self._about.parts) * len(self._about.portions)
@@ -249,8 +294,9 @@ class Audit:
         pq.write_table(summary.replace_schema_metadata(about), self._folder / _SUMMARY)
         for left_over in (self._folder / "matches").glob(".*"):
             left_over.unlink()
-        text = report(self.summary(), self._about.asked.since, self._about.asked.until)
-        (self._folder / "report.md").write_text(text, encoding="utf-8")
+        if not self._about.asked.is_listed:
+            (self._folder / "matches").rmdir()
+        (self._folder / "report.md").write_text(report(self.summary()), encoding="utf-8")
         if self.out.exists():
             self.out.rmdir()  # it is empty
         self._folder.rename(self.out)
@@ -269,6 +315,9 @@ class Audit:
         return Summary(
             out=self.out,
             lake=Path(self._about.path),
+            window=self._about.window,
+            began=self._about.began,
+            is_listed=self._about.asked.is_listed,
             events=int(about[b"events"]),
             matched=int(matched) if matched else None,
             matches=pc.sum(table["count"]).as_py() or 0,
@@ -289,8 +338,13 @@ def _about(folder: Path) -> About | None:
 
 def _digest(filters: Mapping[str, Filter]) -> str:
     digest = blake2b(digest_size=16)
+    types: dict[int, Types] = {}
     for key, filter_ in filters.items():
         digest.update(f"{key}\t{filter_.to_json()}\n".encode("utf-8", "surrogatepass"))
+        constraints = (c for held in filter_.conjunctions for c in held.constraints.values())
+        types |= {id(known): known for known in map(snapshot.types_of, constraints)}
+    for known in types.values():  # a filter's JSON does not say which types `IS A` refers to
+        digest.update(encode_json(known.parents).encode("utf-8", "surrogatepass"))
     return digest.hexdigest()
 
 

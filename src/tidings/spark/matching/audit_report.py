@@ -7,6 +7,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
+from tidings.client.positions import cursor_text
+from tidings.spark.lakes.layout import EPOCH, MICROSECOND
+from tidings.spark.lakes.pruning import Place, Window
+
 _TIME: Final = "%Y-%m-%d %H:%M:%S"
 
 
@@ -16,6 +20,11 @@ class Summary:
 
     out: Path
     lake: Path
+    window: Window
+    began: datetime
+    """The lake is as it was then."""
+    is_listed: bool
+    """Whether matches were written, or only counted."""
     events: int
     matched: int | None
     """How many events match a filter; None if that is not known, as filters were in parts."""
@@ -27,17 +36,40 @@ class Summary:
     """Key, number of matches, first, last."""
 
 
-def report(summary: Summary, since: str, until: str) -> str:
+def moment(time: datetime) -> str:
+    """A time, to be read.
+
+    >>> moment(EPOCH)
+    '1970-01-01 00:00:00 UTC'
+    """
+    return f"{time:{_TIME}} UTC"
+
+
+def span(window: Window) -> str:
+    """Where it begins and ends, in times and cursors, whatever words it was asked for with.
+
+    >>> span(Window.of("2026-11-15", "paris:17"))
+    'since 2026-11-15 00:00:00 UTC and until paris:17'
+    """
+    places = {"since": _placed(window.since), "until": _placed(window.until)}
+    return " and ".join(f"{word} {place}" for word, place in places.items() if place)
+
+
+def _placed(place: Place) -> str:
+    if place.time is not None:
+        return moment(EPOCH + place.time * MICROSECOND)
+    return "" if place.cursor is None else cursor_text(place.cursor)
+
+
+def report(summary: Summary) -> str:
     """The report, as Markdown."""
-    window = " and ".join(
-        f"{word} {place}" for word, place in (("since", since), ("until", until)) if place
-    )
+    window = span(summary.window)
     matched = "" if summary.matched is None else f" {summary.matched:,} of them match a filter."
     lines = [
         "# Who would have heard what",
         "",
         f"{summary.filters:,} filters and the {summary.events:,} events of `{summary.lake}`"
-        f"{' ' if window else ''}{window}.{matched}",
+        f"{' ' if window else ''}{window}, as it was at {moment(summary.began)}.{matched}",
         f"There are {summary.matches:,} matches; {summary.silent:,} of the filters match nothing.",
         "",
         "| filter | matches | first | last |",
@@ -48,5 +80,6 @@ def report(summary: Summary, since: str, until: str) -> str:
         lines.append(f"| {name} | {count:,} | {first:{_TIME}} | {last:{_TIME}} |")
     if summary.filters - summary.silent > len(summary.busiest):
         lines += ["", "All filters are in `summary.parquet`, those that match nothing with 0."]
-    lines += ["", "`matches/` has the events that match: id, stream, tick, time, keys."]
+    if summary.is_listed:
+        lines += ["", "`matches/` has the events that match: id, stream, tick, time, keys."]
     return "\n".join([*lines, ""])

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import uuid
+from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -22,6 +24,8 @@ from tidings.spark.lakes.search import Question
 from tidings.spark.lakes.sifting import Sieve
 from tidings.spark.matching import snapshot
 from tidings.spark.matching.asking import Asking
+from tidings.spark.matching.match import ORIGIN
+from tidings.spark.matching.matches import Matches, ends
 from tidings.spark.matching.parts import Concerned, Stored
 
 _CODES: Final = pa.dictionary(pa.int32(), pa.string())
@@ -36,7 +40,6 @@ _MATCHES: Final = pa.schema(
     ]
 )
 """As it is written; in the file, what are codes here are strings."""
-_ORIGIN: Final = ("id", "stream", "tick", "time")
 _NEVER: Final = np.iinfo(np.int64).max
 
 
@@ -68,11 +71,19 @@ class Tally:
         self.first = np.full(size, _NEVER, np.int64)
         self.last = np.full(size, -_NEVER, np.int64)
 
-    def add(self, numbers: Any, times: Any) -> None:
-        """Matches of these filters, by number, with events of these times."""
+    def add(self, times: Any, counts: Any, numbers: Any) -> None:
+        """Events of these times, that match so many filters each, and the numbers of these."""
         self.counts += np.bincount(numbers, minlength=len(self.counts))
-        np.minimum.at(self.first, numbers, times)
-        np.maximum.at(self.last, numbers, times)
+        is_sorted = bool(np.all(times[1:] >= times[:-1]))
+        times = np.repeat(times, counts)
+        if not is_sorted:
+            order = np.argsort(times, kind="stable")
+            numbers, times = numbers[order], times[order]
+        # Of those assigned to one place the last one stays, and that is quicker than to compare.
+        last, first = np.full_like(self.last, -_NEVER), np.full_like(self.first, _NEVER)
+        last[numbers], first[numbers[::-1]] = times, times[::-1]
+        np.maximum(self.last, last, out=self.last)
+        np.minimum(self.first, first, out=self.first)
 
     def merge(self, numbers: Any, counts: Any, first: Any, last: Any) -> None:
         """What somebody else has counted; each number is there once."""
@@ -108,45 +119,73 @@ def files_of(folder: Path, number: int) -> tuple[Path, Path]:
     return folder / "matches" / f"part-{number:05}.parquet", folder / "counts" / f"{number:05}"
 
 
-def perform(
-    question: Question, folder: Path, task: Task, valued: int, attributes: list[str]
-) -> Done:
+class Job(NamedTuple):
+    """What all tasks of an audit have in common."""
+
+    question: Question
+    folder: Path
+    valued: int
+    attributes: list[str]
+    """How filters are in parts (see `Concerned`)."""
+    alone: bool
+    """There are several parts: a process holds the index of one at a time."""
+    is_listed: bool
+    """Whether matches are written, or only counted."""
+
+    @property
+    def columns(self) -> set[str]:
+        """What is wanted of each event, besides what filters look at."""
+        if self.is_listed:
+            return set(ORIGIN)
+        return {"time"} if self.question.window.condition() is None else {*ORIGIN} - {"id"}
+
+
+def perform(job: Job, task: Task) -> Done:
     """Match, and write what came of it; done again, it writes the same."""
-    held = question.schema()
+    matches = snapshot.matches(Path(task.part.path), alone=job.alone)
+    tally, events, matched = Tally(len(matches)), 0, 0
+    to_matches, to_counts = files_of(job.folder, task.number)
+    with Writing(to_matches) if job.is_listed else nullcontext() as writing:
+        for seen, pieces in _asked(job, task, matches):
+            events += seen
+            for rows, at, numbers, names in pieces:
+                counts = np.bincount(at, minlength=rows.num_rows)
+                wanted = np.flatnonzero(counts)
+                if not len(wanted):
+                    continue
+                if len(wanted) < rows.num_rows:
+                    rows, counts = rows.take(wanted), counts[wanted]
+                times = np.asarray(rows["time"].cast(pa.int64()))
+                tally.add(times, counts, numbers)
+                matched += len(wanted)
+                if writing is not None:
+                    writing.add(rows, counts, numbers, names)
+    done = Done(events if task.is_first else 0, matched, int(tally.counts.sum()))
+    about = {name: str(number) for name, number in done._asdict().items()}
+    _put(tally.table().replace_schema_metadata(about), to_counts)
+    return done
+
+
+def _asked(job: Job, task: Task, matches: Matches) -> Iterator[tuple[int, Iterator[Any]]]:
+    """Events, by batches: how many there are, and of those that this part of the filters concerns
+    what `Asking.pieces` says."""
+    held = job.question.schema()
     columns = columns_of(held)
-    sieve = Sieve(question.filter, columns)
+    sieve = Sieve(job.question.filter, columns)
     grouping = Grouping(task.part.names, columns)
-    concerned = Concerned(attributes, columns, valued)
-    matches = snapshot.matches(Path(task.part.path), alone=valued > 0)
+    concerned = Concerned(job.attributes, columns, job.valued)
     asking = Asking(matches, grouping, "string")
-    used = {*_ORIGIN, *sieve.used, *grouping.used, *concerned.used}
+    used = {*job.columns, *sieve.used, *grouping.used, *concerned.used}
     schema = pa.schema([field for field in held if field.name in used])
     texts = [f.name for f in schema if f.type == pa.string() and f.name != "id"]
-    condition = question.window.condition()
-    tally, events, matched = Tally(len(matches)), 0, 0
-    with Writing(files_of(folder, task.number)[0]) as writing:
-        for piece in task.portion:
-            for batch in read(question.lake, piece, schema, condition=condition, encoded=texts):
-                rows = sieve.sift(batch)
-                events += rows.num_rows
-                if task.part.number is not None:
-                    rows = rows.take(concerned.rows(rows, task.part.number))
-                for some, at, numbers, names in asking.pieces(rows):
-                    counts = np.bincount(at, minlength=some.num_rows)
-                    wanted = np.flatnonzero(counts)
-                    if not len(wanted):
-                        continue
-                    if len(wanted) < some.num_rows:
-                        some, counts = some.take(wanted), counts[wanted]
-                    times = np.asarray(some["time"].cast(pa.int64()))
-                    tally.add(numbers, np.repeat(times, counts))
-                    matched += len(wanted)
-                    writing.add(some, counts, numbers, names)
-    count = int(tally.counts.sum())
-    done = Done(events if task.is_first else 0, matched, count)
-    about = {name: str(number) for name, number in done._asdict().items()}
-    _put(tally.table().replace_schema_metadata(about), files_of(folder, task.number)[1])
-    return done
+    condition = job.question.window.condition()
+    for piece in task.portion:
+        for batch in read(job.question.lake, piece, schema, condition=condition, encoded=texts):
+            rows = sieve.sift(batch)
+            seen = rows.num_rows
+            if task.part.number is not None:
+                rows = rows.take(concerned.rows(rows, task.part.number))
+            yield seen, asking.pieces(rows)
 
 
 def counted(path: Path) -> tuple[Done, pa.Table]:
@@ -197,14 +236,12 @@ class Writing:
         assert self._file is not None
         codes, known = _compact(numbers, len(names))
         keys = pa.DictionaryArray.from_arrays(pa.array(codes), names.take(pa.array(known)))
-        ends = np.zeros(rows.num_rows + 1, np.int32)
-        np.cumsum(counts, out=ends[1:])
         arrays = [
             rows["id"],
             _coded(rows["stream"]),
             rows["tick"],
             rows["time"],
-            pa.ListArray.from_arrays(pa.array(ends), keys, type=_KEYS),
+            pa.ListArray.from_arrays(ends(counts), keys, type=_KEYS),
         ]
         self._file.write_table(pa.Table.from_arrays(arrays, schema=_MATCHES))
 

@@ -145,8 +145,9 @@ def _natively(df: DataFrame, conditions: dict[Any, Column], keep: bool, column: 
     from tidings.spark.columns.expressions import either
     from tidings.spark.matching.asking import kind_of
 
+    kind = kind_of(list(conditions))
     keys = [F.when(condition, F.lit(key)) for key, condition in conditions.items()]
-    found = F.array_compact(F.array(*keys)).cast(f"array<{kind_of(list(conditions))}>")
+    found = F.array_compact(F.array(*keys)).cast(f"array<{kind}>")
     # Where rows are dropped, it is by a condition of its own, which Spark pushes down to the files.
     return (df if keep else df.where(either(conditions.values()))).withColumn(column, found)
 
@@ -166,18 +167,19 @@ def _asking(
     from tidings.spark.matching.asking import KINDS, Asking, kind_of
 
     names, fields = columns
+    kind = kind_of(list(filters))  # before they are sent, so that what is wrong is said
     path = sent(spark, filters, folder)
     is_sent = folder is None
-    kind = kind_of(list(filters))
 
     def ask(batches: Any) -> Any:
         found = snapshot.matches(received(path) if is_sent else path)
+        asking = None if grouping is None else Asking(found, grouping, kind)
         for batch in batches:
             rows = pa.RecordBatch.from_arrays(batch.flatten(), names=names)
-            if grouping is None:
+            if asking is None:
                 yield found.of(rows).cast(pa.list_(KINDS[kind]))
             else:
-                answers = Asking(found, grouping, kind).answers(rows, [REST], keep=True)
+                answers = asking.answers(rows, [REST], keep=True)
                 yield pa.concat_arrays([keys for _, keys in answers])
 
     # PySpark reads from the annotations how the function wants to be called, and that when it runs.

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from tidings.events import Filter, Notification
+from tidings.events import Filter, Notification, TidingsError
 from tidings.matching import Index, warm
 from tidings.matching.lines import Lines
 from tidings.matching.source import Source
@@ -25,6 +25,8 @@ Events: TypeAlias = pa.RecordBatch | Sequence[Notification]
 """Events to ask about: a column for each attribute (see `Index.match_batch`), or as they are."""
 Names: TypeAlias = pa.Array
 """The names by number: strings, or whole numbers if all of them are."""
+_MOST: Final = 2**31 - 1
+"""Arrow counts the elements of all lists of an array with 32 bits."""
 
 
 class Matches:
@@ -118,9 +120,23 @@ class Matches:
 
 def lists(counts: npt.NDArray[np.int64], numbers: npt.NDArray[Any], names: Names) -> pa.ListArray:
     """Lists of so many names each, by their numbers."""
-    ends = np.zeros(len(counts) + 1, np.int32)
-    np.cumsum(counts, out=ends[1:])
-    return pa.ListArray.from_arrays(pa.array(ends), names.take(pa.array(numbers)))
+    return pa.ListArray.from_arrays(ends(counts), names.take(pa.array(numbers)))
+
+
+def ends(counts: npt.NDArray[np.int64]) -> pa.Array:
+    """Where lists of so many elements begin and end; `TidingsError` if an array can't hold them.
+
+    >>> ends(np.array([2, 0, 1])).to_pylist()
+    [0, 2, 2, 3]
+    """
+    found = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=found[1:])
+    if found[-1] > _MOST:
+        raise TidingsError(
+            f"{found[-1]:,} matches of {len(counts):,} events are too many to hold at a time: "
+            "match with fewer filters, or narrower ones"
+        )
+    return pa.array(found.astype(np.int32))
 
 
 def names_of(held: list[Any]) -> Names:

@@ -33,7 +33,7 @@ from tidings.matching.lines import Lines
 from tidings.matching.source import NEVER, Source
 from tidings.spark.matching.matches import Matches, Names, names_of
 
-__all__ = ["Matches", "keys", "matches", "read", "write"]
+__all__ = ["Matches", "keys", "matches", "read", "types_of", "write"]
 
 FORMAT: Final = "tidings filters"
 VERSION: Final = 2
@@ -101,7 +101,7 @@ def _values(source: Source, lines: Lines) -> bytes:
     for conj, unsaid in source.rest.items():
         numbers = rest[str(conj)] = []
         for name, constraint in unsaid:
-            known = _types(constraint)
+            known = types_of(constraint)
             number = types.setdefault(id(known), (len(types), known))[0] if len(known) else None
             plain = encode_json(Conjunction({name: constraint}).to_plain())
             numbers.append(distinct.setdefault((plain, number), len(distinct)))
@@ -114,7 +114,7 @@ def _values(source: Source, lines: Lines) -> bytes:
     return encode_json(said).encode()
 
 
-def _types(constraint: Constraint) -> Types:
+def types_of(constraint: Constraint) -> Types:
     """The hierarchy that the constraint's `IS A` refers to."""
     for part in constraint.parts.values():
         if isinstance(part, Strings):
