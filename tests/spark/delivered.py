@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +29,8 @@ parsed = cache(Filter.parse)
 def wanted(log: list[Event], begun: list[dict[str, Any]]) -> Counter[tuple[str, str]]:
     """Who should have heard of which event: each judged by what was registered by then."""
     found: Counter[tuple[str, str]] = Counter()
-    for before, after in pairwise(begun):
-        upto = after["subscriptions"]["cursor"].get("paris", 0)
+    for batch in begun:
+        upto = batch["subscriptions"]["cursor"].get("paris", 0)
         in_force: dict[str, Filter] = {}
         for event in log[:upto]:
             said = event.notification
@@ -39,7 +38,7 @@ def wanted(log: list[Event], begun: list[dict[str, Any]]) -> Counter[tuple[str, 
                 del in_force[said["tidings.bulk"]]
             elif "tidings.bulk" in said and said["tidings.bulk"] != "bad":
                 in_force[said["tidings.bulk"]] = parsed(said["filter"])
-        for event in log[before["cursor"].get("paris", 0) : after["cursor"]["paris"]]:
+        for event in log[batch["begin"]["paris"] : batch["cursor"]["paris"]]:
             said = event.notification
             if "tidings.bulk" not in said and "tidings.for" not in said:
                 for name, filter_ in in_force.items():

@@ -23,7 +23,7 @@ def main(master: str, lake: str, filters: str, out: str) -> None:
         found = {row["id"]: sorted(row["matches"]) for row in rows}
         match_lake(
             Path(lake), Path(filters), Path(out),
-            schema_file=None, since=None, until=None, master=master,
+            schema_file=None, since=None, until=None, is_listed=True, master=master,
         )  # fmt: skip
     print(json.dumps(found), file=sys.stderr)
 

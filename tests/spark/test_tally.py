@@ -36,14 +36,14 @@ def test_each_batch_is_counted_once() -> None:
     tally, noon = Tally(), 1_794_830_400.0
     first = about(1, 10, 110, matched=50, delivered=80, refused=3, time=50 * (noon + 10))
     second = about(2, 110, 130, matched=None, delivered=None, refused=None, time=None)
-    tally.add([about(0, None, 10)])
-    assert tally.report(Registrations()).events == 0
+    tally.add([about(0, None, 10, begin=7)])
+    assert tally.report(Registrations()).events == 3
     tally.add([first])
     tally.add([first, second, about(2, 130, 130)])
     tally.add([second])
     found = tally.report(Registrations())
-    assert (found.events, found.matched, found.delivered, found.batches) == (120, 50, 80, 2)
+    assert (found.events, found.matched, found.delivered, found.batches) == (123, 50, 80, 3)
     assert found.dead == 3
     tally.add([about(3, 130, 40, begin=0)])  # the broker had lost its log
-    assert tally.report(Registrations()).events == 160
+    assert tally.report(Registrations()).events == 163
     assert found.latency == pytest.approx(0.5)

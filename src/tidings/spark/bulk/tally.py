@@ -55,8 +55,8 @@ class Tally:
                 continue
             source = about["sources"][0]
             start, end = _said(source["startOffset"]), _said(source["endOffset"])
-            if start is None or end is None or start["cursor"] == end["cursor"]:
-                continue  # the first has only a beginning; or it is told again, waiting for more
+            if end is None or (start is not None and start["cursor"] == end["cursor"]):
+                continue  # it is told again, waiting for more
             ticks = sum(end["cursor"].values()) - sum(end["begin"].values())
             self._last = about["batchId"]
             events += ticks
