@@ -111,17 +111,17 @@ def _archived(server: Server, way: str, events: int) -> Outcome:
         if spark is not None:
             archive(url, Lake(f"{folder}/warm"), spark=spark, batch=1_000, until={"bench": 4_000})
         lake = Lake(f"{folder}/lake")
-        used, brokers = used(), server.cpu
+        before, brokers = used(), server.cpu
         start = time.perf_counter()
         report = archive(url, lake, spark=spark, until={"bench": events})
         seconds = time.perf_counter() - start
-        used, brokers = used() - used, server.cpu - brokers
+        spent, brokers = used() - before, server.cpu - brokers
         ticks = [t for batch in lake.scan() for t in batch["tick"].to_pylist()]
         return Outcome(
             report.events,
             seconds,
             report.commits,
-            used,
+            spent,
             brokers,
             sum((lake.path / name).stat().st_size for name in lake.files()),
             len(set(range(1, events + 1)) ^ set(ticks)) + len(ticks) - len(set(ticks)),
