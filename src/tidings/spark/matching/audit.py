@@ -229,8 +229,9 @@ class Audit:
         self, tasks: list[Task], before: tuple[int, int], told: Callable[[int, int], None] | None
     ) -> None:
         events, matches = before
+        perform_ = self._work()
         for task in tasks:
-            done = self._work()(task)
+            done = perform_(task)
             events, matches = events + done.events, matches + done.matches
             if told:
                 told(events, matches)
@@ -259,8 +260,10 @@ class Audit:
 
     def _work(self) -> Callable[[Task], Done]:
         about = self._about
+        question = Question(Path(about.path), Filter.all(), about.window)
         job = Job(
-            question=Question(Path(about.path), Filter.all(), about.window),
+            question=question,
+            held=question.schema(),
             folder=self._folder,
             valued=about.valued,
             attributes=about.attributes,

@@ -123,6 +123,8 @@ class Job(NamedTuple):
     """What all tasks of an audit have in common."""
 
     question: Question
+    held: pa.Schema
+    """The lake's columns: a task need not open it to know them."""
     folder: Path
     valued: int
     attributes: list[str]
@@ -169,14 +171,13 @@ def perform(job: Job, task: Task) -> Done:
 def _asked(job: Job, task: Task, matches: Matches) -> Iterator[tuple[int, Iterator[Any]]]:
     """Events, by batches: how many there are, and of those that this part of the filters concerns
     what `Asking.pieces` says."""
-    held = job.question.schema()
-    columns = columns_of(held)
+    columns = columns_of(job.held)
     sieve = Sieve(job.question.filter, columns)
     grouping = Grouping(task.part.names, columns)
     concerned = Concerned(job.attributes, columns, job.valued)
     asking = Asking(matches, grouping, "string")
     used = {*job.columns, *sieve.used, *grouping.used, *concerned.used}
-    schema = pa.schema([field for field in held if field.name in used])
+    schema = pa.schema([field for field in job.held if field.name in used])
     texts = [f.name for f in schema if f.type == pa.string() and f.name != "id"]
     condition = job.question.window.condition()
     for piece in task.portion:
