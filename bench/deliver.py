@@ -306,10 +306,12 @@ def _plot(out: Path, waits: dict[Case, Any]) -> None:
     figure, panel = pyplot.subplots(figsize=(7, 4))
     for case, samples in waits.items():
         late = np.sort(samples[:, 1])
-        panel.plot(late, np.linspace(0, 1, len(late)), label=str(case))
+        style = "--" if case.cores == 1 else "-"  # it may lie on that of two
+        panel.plot(late, np.linspace(0, 1, len(late)), style, label=str(case))
     panel.axvline(1.0, color="grey", linewidth=0.8)
-    panel.set(xlabel="seconds from publication to delivery", ylabel="share", xlim=(0, None))
-    panel.grid(visible=True, alpha=0.3)
+    panel.set(xlabel="seconds from publication to delivery", ylabel="share", xscale="log")
+    panel.xaxis.set_major_formatter(lambda seconds, _: f"{seconds:g}")
+    panel.grid(visible=True, which="both", alpha=0.3)
     panel.legend()
     figure.tight_layout()
     for kind in ("svg", "png"):

@@ -44,5 +44,9 @@ def _read(stat: Path) -> Process:
 
 
 def used(pid: int | None = None) -> float:
-    """Seconds of processor time so far, of a process and all that it has started."""
-    return sum(member.seconds for member in family(pid).values())
+    """Seconds of processor time so far, of a process and all that it has started.
+
+    It only grows, so the greatest of some looks is right: one that ends while others are looked at
+    is missing, and its parent does not count it yet.
+    """
+    return max(sum(member.seconds for member in family(pid).values()) for _ in range(3))

@@ -41,7 +41,7 @@ from tidings.workloads import Workload, interval, sparse
 
 WAYS = ("lake, numbers", "lake, names", "audit", "counts", "frame", "join")
 SLOW = ("frame", "join")
-"""These get a sixteenth of the events."""
+"""These get a quarter of the events."""
 FILES = 16
 """Of a lake."""
 MILLION = 1_000_000
@@ -102,7 +102,7 @@ def _figures(spark: Any, lakes: tuple[Path, Path], size: int, folder: str) -> di
     filters = dict(enumerate(interval().filters(size)))
     lake, tiny = lakes
     files = Lake(lake).files()
-    some = files[: len(files) // FILES]  # for the slower ways
+    some = files[: len(files) // 4]  # for the slower ways
     paths = [lake / file for file in some]
     events = pa.concat_tables(pq.read_table(path, columns=["symbol", "price"]) for path in paths)
     kernel, pairs = _kernel(filters, events)
