@@ -133,9 +133,9 @@ def _spark(way: str) -> Iterator[Any]:
     if way == "none":
         yield None
         return
-    from tidings.spark import session
+    from tidings.spark.session import session_for_python
 
-    with session("bench", master=way, work_is_in_python=True) as started:
+    with session_for_python("bench", master=way) as started:
         yield started
 
 

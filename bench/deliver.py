@@ -34,7 +34,7 @@ from tidings import Index, Notification, connect_sync
 from tidings.spark.bulk.deliver import deliver
 from tidings.spark.bulk.registrations import deliveries_to, registration
 from tidings.spark.bulk.tally import Report
-from tidings.spark.session import session
+from tidings.spark.session import session_for_python
 from tidings.workloads import interval
 
 RATE = 10_000
@@ -135,7 +135,7 @@ def _outcome(case: Case, seconds: float) -> tuple[Outcome, Any]:
         inbox = folder / "inbox" if case.way == "inbox" else None
         began = time.perf_counter()
         with (
-            session("bench", master=f"local[{case.cores}]", work_is_in_python=True) as spark,
+            session_for_python("bench", master=f"local[{case.cores}]") as spark,
             _delivering(spark, url, folder / "deliver", inbox) as told,
         ):
             while not told().delivered:  # the first batches start Python, and make an index

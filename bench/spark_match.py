@@ -37,6 +37,7 @@ from tidings.spark import match, session
 from tidings.spark.format.portions import ROWS
 from tidings.spark.lakes.lake import Lake
 from tidings.spark.matching.audit import Audit
+from tidings.spark.session import session_for_python
 from tidings.workloads import Workload, interval, sparse
 
 WAYS = ("lake, numbers", "lake, names", "audit", "counts", "frame", "join")
@@ -192,7 +193,7 @@ def _million(lake: Path, folder: str) -> dict[str, Any]:
     _lake(lake, sparse(), count := 400_000)
     found: dict[str, Any] = {}
     for what, memory in (("whole", None), ("in parts", MEMORY)):
-        with session("bench", master="local[2]", work_is_in_python=True):
+        with session_for_python("bench", master="local[2]"):
             start = time.perf_counter()
             matched = match(lake, filters, memory=memory, columns=["id"], folder=folder)
             made = time.perf_counter() - start

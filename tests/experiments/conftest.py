@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tidings.spark import session
+from tidings.spark.session import session_for_python
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    with session("tests", master="local[2]", work_is_in_python=True) as started:
+    with session_for_python("tests", master="local[2]") as started:
         yield started

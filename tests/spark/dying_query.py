@@ -9,10 +9,11 @@ from typing import Any
 
 from pyspark.sql.types import StructType
 
-from tidings.spark import install, session
+from tidings.spark import install
 from tidings.spark.format.options import writing
 from tidings.spark.format.sink import StreamWriter
 from tidings.spark.format.source import TidingsSource
+from tidings.spark.session import session_for_python
 
 
 class Dying(StreamWriter):
@@ -30,7 +31,7 @@ class DyingSource(TidingsSource):
 
 def main(feed: str, url: str, checkpoint: str) -> None:
     os.environ["DYING_GROUP"] = str(os.getpgid(0))
-    with session("dying", master="local[2]", work_is_in_python=True) as spark:
+    with session_for_python("dying", master="local[2]") as spark:
         install(spark)
         spark.dataSource.register(DyingSource)
         rows = spark.readStream.schema("number BIGINT, symbol STRING, price DOUBLE")

@@ -12,13 +12,14 @@ import sys
 from pathlib import Path
 
 from tidings.cli.backfill import match_lake
-from tidings.spark import match, session
+from tidings.spark import match
+from tidings.spark.session import session_for_python
 
 
 def main(master: str, lake: str, filters: str, out: str) -> None:
     lines = Path(filters).read_text(encoding="utf-8").splitlines()
     wanted = dict(line.split("\t") for line in lines)
-    with session("matching", master=master, work_is_in_python=True):
+    with session_for_python("matching", master=master):
         rows = match(lake, wanted, memory=2_000).select("id", "matches").toArrow().to_pylist()
         found = {row["id"]: sorted(row["matches"]) for row in rows}
         match_lake(

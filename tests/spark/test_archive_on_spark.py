@@ -30,11 +30,11 @@ PATIENCE = 180.0
 
 ARCHIVE = """
 import sys
-from tidings.spark import session
+from tidings.spark.session import session_for_python
 from tidings.spark.archiving.archive import archive
 from tidings.spark.lakes.lake import Lake
 
-with session("dying", master="local[2]", work_is_in_python=True) as spark:
+with session_for_python("dying", master="local[2]") as spark:
     archive(
         sys.argv[1], Lake(sys.argv[2]), spark=spark, batch=1_000, every=0.1, wait=30,
         progress=lambda report: print(report.events, flush=True),

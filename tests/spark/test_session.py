@@ -13,13 +13,14 @@ from typing import Any
 import pytest
 
 from tidings.spark import session
+from tidings.spark.session import session_for_python
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("session")]
 
 PROGRAM = """
-from tidings.spark import session
+import tidings.spark
 
-with session("hidden", master="local[1]", work_is_in_python=True) as spark:
+with tidings.spark.session(master="local[1]") as spark:
     java = spark.sparkContext._jvm.java.lang.System.getProperty("java.home")
     print(java, spark.range(3).mapInArrow(lambda batches: batches, "id long").count())
 """
@@ -49,9 +50,15 @@ def test_tasks_run_in_this_interpreter(spark: Any) -> None:
 
 
 def test_a_session_that_runs_is_used_and_left_running(spark: Any) -> None:
-    with session("another") as inner:
+    with session_for_python("another") as inner:
         assert inner is spark
+    assert session() is spark
     assert spark.range(3).count() == 3
+
+
+def test_a_session_knows_the_format(spark: Any) -> None:
+    with pytest.raises(Exception, match="there is no option .pace."):
+        session().read.format("tidings").option("pace", "1").load()
 
 
 def test_spark_listens_on_the_loopback_interface_only(spark: Any) -> None:

@@ -91,12 +91,11 @@ class Chronicle:
             self._spark = self._starter.submit(self._started)
 
     def _started(self) -> SparkSession:
-        import tidings.spark
+        from tidings.spark import install
+        from tidings.spark.session import session_for_python
 
-        spark = self._open.enter_context(
-            tidings.spark.session("tidings demo", master="local[1]", work_is_in_python=True)
-        )
-        tidings.spark.install(spark)
+        spark = self._open.enter_context(session_for_python("tidings demo", master="local[1]"))
+        install(spark)
         return spark
 
     def close(self) -> None:

@@ -15,7 +15,7 @@ from tidings.cli.complaints import remark
 from tidings.cli.pipeline import gaps_told, stopped_by_signals
 from tidings.spark.bulk.deliver import deliver
 from tidings.spark.bulk.tally import Report
-from tidings.spark.session import session
+from tidings.spark.session import session_for_python
 
 _SPARSE: Final = 10.0
 """Seconds between two lines where nobody looks at a terminal."""
@@ -34,7 +34,7 @@ def deliver_events(
     """Deliver until it is stopped; tells how it goes on stderr."""
     place = folder or default_folder(url)
     remark(f"the table of subscriptions is in {place}")
-    with session("tidings deliver", master=master, work_is_in_python=True) as spark, gaps_told():
+    with session_for_python("tidings deliver", master=master) as spark, gaps_told():
         stop = stopped_by_signals()  # only now: Spark sets a handler of its own
         report = deliver(
             spark,

@@ -45,11 +45,11 @@ def conduct(
 
     from tidings.experiments.plots import draw
     from tidings.experiments.sweep import summarise, sweep
-    from tidings.spark import session
+    from tidings.spark.session import session_for_python
 
     points = repeated(experiment.points(full=full), experiment.runs if runs is None else runs)
     out.mkdir(parents=True, exist_ok=True)
-    with session(f"tidings {experiment.name}", master=master, work_is_in_python=True) as spark:
+    with session_for_python(f"tidings {experiment.name}", master=master) as spark:
         folder = _emptied(out / "traces") if traces else None
         swept = sweep(experiment, points, spark, begun(len(points)), traces=folder)
         measured = out / "measurements.parquet"

@@ -26,38 +26,40 @@ _SETTINGS: Final = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
 _LOOPBACK: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-_START_SOON: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_START_SOON: Final = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
 
 
-@contextmanager
-def session(
-    app: str, *, master: str = "local[*]", work_is_in_python: bool = False
-) -> Iterator[SparkSession]:
-    """A Spark session while the context lasts: without a web page, quiet, Arrow everywhere.
+def session(app: str = "tidings", *, master: str = "local[*]") -> SparkSession:
+    """A Spark session that knows the format "tidings": without a web page, quiet, Arrow everywhere.
 
     On one machine (`local[2]`, `local[*]`) Spark listens on the loopback interface only, and its
     Python processes are of this interpreter, so they can import what this program can. Another
     `master` is a cluster: tidings must be installed on its machines with the same version of
     Python, which the environment variable `PYSPARK_PYTHON` names if it is not `python3`.
 
-    With `work_is_in_python`, Java's own code is compiled less well, which halves the processor
-    time of a start; good where Spark only hands out work to Python.
-
-    A session that already runs in this process is used as it is, and left running at the end.
-    `NoJavaError` if there is no Java, `TidingsError` if PySpark is not installed or there is no
-    such master.
+    A session that already runs in this process is taken as it is. As any of Spark's, it ends with
+    `stop()`, or with the context that it is used for: `with session() as spark`. `NoJavaError` if
+    there is no Java, `TidingsError` if PySpark is not installed or there is no such master.
     """
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError as problem:
-        raise TidingsError(
-            f"Spark is not installed ({problem}). Try: pip install 'tidings[spark]'"
-        ) from None
+    spark = _running() or _start(app, master, [])
 
-    if (running := SparkSession.getActiveSession()) is not None:
+    from tidings.spark.format.source import register  # which needs Spark
+
+    register(spark)
+    return spark
+
+
+@contextmanager
+def session_for_python(app: str, *, master: str = "local[*]") -> Iterator[SparkSession]:
+    """A session while the context lasts, for work that Spark only hands out to Python.
+
+    Java's own code is compiled less well, which halves the processor time of a start. A session
+    that already runs in this process is used as it is, and left running at the end.
+    """
+    if (running := _running()) is not None:
         yield running
         return
-    started = _start(SparkSession.builder.appName(app).master(master), master, work_is_in_python)
+    started = _start(app, master, _START_SOON)
     try:
         yield started
     finally:
@@ -70,11 +72,23 @@ def session_or_none(app: str, *, master: str) -> Iterator[SparkSession | None]:
     if master == NO_SPARK:
         yield None
         return
-    with session(app, master=master, work_is_in_python=True) as started:
+    with session_for_python(app, master=master) as started:
         yield started
 
 
-def _start(builder: SparkSession.Builder, master: str, work_is_in_python: bool) -> SparkSession:
+def _running() -> SparkSession | None:
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as problem:
+        raise TidingsError(
+            f"Spark is not installed ({problem}). Try: pip install 'tidings[spark]'"
+        ) from None
+    return SparkSession.getActiveSession()
+
+
+def _start(app: str, master: str, java_options: list[str]) -> SparkSession:
+    from pyspark.sql import SparkSession
+
     if not master.startswith(_MASTERS):
         # Spark says so, too, but with a stack trace that Java prints by itself.
         raise TidingsError(
@@ -86,12 +100,11 @@ def _start(builder: SparkSession.Builder, master: str, work_is_in_python: bool) 
         as_file(files("tidings.spark") / "log4j2.properties") as logging,
         java_home(find_java()) as home,
     ):
-        options = [f"-Dlog4j2.configurationFile={logging.as_uri()}"]
-        if work_is_in_python:
-            options.append(_START_SOON)
+        options = [f"-Dlog4j2.configurationFile={logging.as_uri()}", *java_options]
         settings = {**_SETTINGS, "spark.driver.extraJavaOptions": " ".join(options)}
         if local:
             settings |= _LOOPBACK
+        builder = SparkSession.builder.appName(app).master(master)
         for name, value in settings.items():
             builder = builder.config(name, value)
         surroundings = {"JAVA_HOME": str(home)}
