@@ -116,7 +116,9 @@ def test_the_first_and_the_last_are_found_in_any_order() -> None:
     left = numbers
     for at in range(0, 300, 60):
         some = counts[at : at + 60]
-        tally.add(times[at : at + 60], some, left[: some.sum()])
+        rows = np.repeat(np.arange(60, dtype=np.int32 if at else np.int64), some)
+        matched = tally.add(times[at : at + 60], rows, left[: some.sum()])
+        assert matched == np.count_nonzero(some)
         left = left[some.sum() :]
     for n in range(4):
         mine = np.repeat(times, counts)[numbers == n]

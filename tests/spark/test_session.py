@@ -57,7 +57,7 @@ def test_a_session_that_runs_is_used_and_left_running(spark: Any) -> None:
 
 
 def test_a_session_knows_the_format(spark: Any) -> None:
-    with pytest.raises(Exception, match="there is no option .pace."):
+    with pytest.raises(Exception, match="there is no option 'pace'"):
         session().read.format("tidings").option("pace", "1").load()
 
 

@@ -61,7 +61,9 @@ Word: TypeAlias = Any  # 64 bits
 Kernel = TypeVar("Kernel", bound=Callable[..., object])
 
 
-def _kernel(signature: Any) -> Callable[[Kernel], Kernel]:
+def kernel(signature: Any) -> Callable[[Kernel], Kernel]:
+    """Have numba compile a function for these types, now; cached where there is a place for it."""
+
     def compiled(function: Kernel) -> Any:  # numba has no types
         try:
             return njit(signature, nogil=True, cache=True, error_model="numpy")(function)
@@ -79,7 +81,7 @@ for _i in range(64):
     _LOWEST_BIT[((_DEBRUIJN << _i) & (2**64 - 1)) >> 58] = _i
 
 
-@_kernel(types.int64(_I64, types.int64, types.int64, types.int64))
+@kernel(types.int64(_I64, types.int64, types.int64, types.int64))
 def _upper(keys: Array, low: int, high: int, key: int) -> int:
     """The first place in keys[low:high] whose key is greater."""
     while low < high:
@@ -91,7 +93,7 @@ def _upper(keys: Array, low: int, high: int, key: int) -> int:
     return low
 
 
-@_kernel(types.int64(_I64, _I32, _I64, types.int64, types.int64, _I32, types.int64))
+@kernel(types.int64(_I64, _I32, _I64, types.int64, types.int64, _I32, types.int64))
 def _checked(i64: Array, i32: Array, keys: Array, begin: int, end: int, out: Array, n: int) -> int:
     """Of the conjunctions i32[begin:end], append those to `out` whose conditions all hold."""
     offsets, lines = i64[HEAD_VERIFY_OFF], i64[HEAD_VERIFY_LINE]
@@ -119,7 +121,7 @@ def _checked(i64: Array, i32: Array, keys: Array, begin: int, end: int, out: Arr
     return n
 
 
-@_kernel(types.int64(_I64, _I32, _I64, _U8, types.int64, _I32, types.int64, types.int64))
+@kernel(types.int64(_I64, _I32, _I64, _U8, types.int64, _I32, types.int64, types.int64))
 def _rows(
     i64: Array, i32: Array, died: Array, seen: Array, version: int, out: Array, first: int, end: int
 ) -> int:
@@ -155,7 +157,7 @@ def _rows(
     return n
 
 
-@_kernel(types.int64(_U64, types.int64, types.int64, types.int64, _I32, types.int64))
+@kernel(types.int64(_U64, types.int64, types.int64, types.int64, _I32, types.int64))
 def _members(bits: Array, words: int, size: int, base: int, out: Array, n: int) -> int:
     """Append base + i to `out` for every bit i < size that is set."""
     for w in range(words):
@@ -170,7 +172,7 @@ def _members(bits: Array, words: int, size: int, base: int, out: Array, n: int) 
     return n
 
 
-@_kernel(types.uint64(_I64, _I32, _U64, types.int64, types.int64, _U64))
+@kernel(types.uint64(_I64, _I32, _U64, types.int64, types.int64, _U64))
 def _line_bits(i64: Array, i32: Array, bits: Array, key: int, bit_line: int, work: Array) -> Word:
     """Intersect work[:words] with the bit set of a line at the event's key; 0 if nothing is left.
 
@@ -201,7 +203,7 @@ def _line_bits(i64: Array, i32: Array, bits: Array, key: int, bit_line: int, wor
     return left
 
 
-@_kernel(types.int64(_I64, _I32, _U64, _I64, _U64, _I32, types.int64))
+@kernel(types.int64(_I64, _I32, _U64, _I64, _U64, _I32, types.int64))
 def _by_bits(
     i64: Array, i32: Array, bits: Array, keys: Array, work: Array, out: Array, n: int
 ) -> int:
@@ -233,13 +235,13 @@ def _by_bits(
     return _members(work, words, i64[HEAD_SLOTS], i64[HEAD_SLOT_CONJ], out, n)
 
 
-@_kernel(types.int64(types.int64))
+@kernel(types.int64(types.int64))
 def _number_key(bits: Word) -> Word:
     """A key in the order of the numbers from a float's bits; neighbours have neighbouring keys."""
     return bits if bits >= 0 else -(bits & np.int64(0x7FFFFFFFFFFFFFFF))
 
 
-@_kernel(types.int64(_I64, types.int64, types.int64, types.int64))
+@kernel(types.int64(_I64, types.int64, types.int64, types.int64))
 def _place(i64: Array, low: int, high: int, key: int) -> int:
     """Which of the sorted keys i64[low:high] it is, or -1."""
     place = _upper(i64, low, high, key) - 1
@@ -249,7 +251,7 @@ def _place(i64: Array, low: int, high: int, key: int) -> int:
 _MATCH: Final = (_I64, _I32, _U64, _I64, _U8, types.int64, _I64)
 
 
-@_kernel(types.int64(*_MATCH, types.int64, types.int64, _I64, _U64, _I32))
+@kernel(types.int64(*_MATCH, types.int64, types.int64, _I64, _U64, _I32))
 def _match(
     i64: Array,
     i32: Array,
@@ -290,7 +292,7 @@ def _match(
     return _rows(i64, i32, died, seen, version, out, 0, n)
 
 
-@_kernel(types.int64(*_MATCH, types.int64, _I64, _U64, _I32))
+@kernel(types.int64(*_MATCH, types.int64, _I64, _U64, _I32))
 def match_one(
     i64: Array,
     i32: Array,
@@ -313,7 +315,7 @@ def match_one(
     return _match(i64, i32, bits, died, seen, version, event, 0, end, keys, work, out)
 
 
-@_kernel(types.int64(*_MATCH, _I64, types.int64, _I64, _U64, _I32, _I32, _I64))
+@kernel(types.int64(*_MATCH, _I64, types.int64, _I64, _U64, _I32, _I32, _I64))
 def match_some(
     i64: Array,
     i32: Array,
@@ -348,7 +350,7 @@ def match_some(
     return len(ends)
 
 
-@_kernel(types.void(_I64, _TABLE, _I64, _U8, types.int64))
+@kernel(types.void(_I64, _TABLE, _I64, _U8, types.int64))
 def _fill(keys: Array, table: Array, lines: Array, floats: Array, row: int) -> None:
     """Write the keys of one event of a table; see `match_rows`."""
     for c in range(len(lines)):
@@ -360,7 +362,7 @@ def _fill(keys: Array, table: Array, lines: Array, floats: Array, row: int) -> N
         keys[lines[c]] = cell
 
 
-@_kernel(
+@kernel(
     types.int64(
         *(_I64, _I32, _U64, _I64, _U8, types.int64),
         *(_TABLE, _I64, _U8, types.Array(types.int32, 2, "C"), _I64, _I64, _I64),
@@ -436,7 +438,7 @@ def match_rows(
     return event
 
 
-@_kernel(types.void(_I64, _I32, _U64, types.int64, types.int64, types.int64))
+@kernel(types.void(_I64, _I32, _U64, types.int64, types.int64, types.int64))
 def fill_ready(i64: Array, i32: Array, bits: Array, bit_line: int, base: int, words: int) -> None:
     """Compute the bit sets of a line that are kept ready, from the one at the low end at `base`."""
     place = i64[HEAD_BIT_LINES] + BIT_LINE_SIZE * bit_line

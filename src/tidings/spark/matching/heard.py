@@ -67,23 +67,17 @@ class Tally:
     """Per filter: how many events matched, and when the first and the last one happened."""
 
     def __init__(self, size: int) -> None:
-        self.counts = np.zeros(size, np.int64)
-        self.first = np.full(size, _NEVER, np.int64)
-        self.last = np.full(size, -_NEVER, np.int64)
+        self._table = np.tile(np.array([0, _NEVER, -_NEVER]), (size, 1))
+        self.counts, self.first, self.last = self._table.T
 
-    def add(self, times: Any, counts: Any, numbers: Any) -> None:
-        """Events of these times, that match so many filters each, and the numbers of these."""
-        self.counts += np.bincount(numbers, minlength=len(self.counts))
-        is_sorted = bool(np.all(times[1:] >= times[:-1]))
-        times = np.repeat(times, counts)
-        if not is_sorted:
-            order = np.argsort(times, kind="stable")
-            numbers, times = numbers[order], times[order]
-        # Of those assigned to one place the last one stays, and that is quicker than to compare.
-        last, first = np.full_like(self.last, -_NEVER), np.full_like(self.first, _NEVER)
-        last[numbers], first[numbers[::-1]] = times, times[::-1]
-        np.maximum(self.last, last, out=self.last)
-        np.minimum(self.first, first, out=self.first)
+    def add(self, times: Any, rows: Any, numbers: Any) -> int:
+        """Pairs of an event's row and a filter's number, by rows; `times` are those of all rows.
+
+        Returns how many events there are that match.
+        """
+        from tidings.spark.matching.counting import count  # only who matches needs numba
+
+        return count(self._table, times, rows, numbers)
 
     def merge(self, numbers: Any, counts: Any, first: Any, last: Any) -> None:
         """What somebody else has counted; each number is there once."""
@@ -151,17 +145,9 @@ def perform(job: Job, task: Task) -> Done:
         for seen, pieces in _asked(job, task, matches):
             events += seen
             for rows, at, numbers, names in pieces:
-                counts = np.bincount(at, minlength=rows.num_rows)
-                wanted = np.flatnonzero(counts)
-                if not len(wanted):
-                    continue
-                if len(wanted) < rows.num_rows:
-                    rows, counts = rows.take(wanted), counts[wanted]
-                times = np.asarray(rows["time"].cast(pa.int64()))
-                tally.add(times, counts, numbers)
-                matched += len(wanted)
-                if writing is not None:
-                    writing.add(rows, counts, numbers, names)
+                matched += tally.add(np.asarray(rows["time"].cast(pa.int64())), at, numbers)
+                if writing is not None and len(at):
+                    writing.add(rows, at, numbers, names)
     done = Done(events if task.is_first else 0, matched, int(tally.counts.sum()))
     about = {name: str(number) for name, number in done._asdict().items()}
     _put(tally.table().replace_schema_metadata(about), to_counts)
@@ -232,9 +218,13 @@ class Writing:
         else:
             self._unfinished.unlink(missing_ok=True)
 
-    def add(self, rows: pa.RecordBatch, counts: Any, numbers: Any, names: pa.Array) -> None:
-        """Events, how many keys each one has, and the numbers of these one after the other."""
+    def add(self, rows: pa.RecordBatch, at: Any, numbers: Any, names: pa.Array) -> None:
+        """Events, and pairs of a row and the number of a key, by rows."""
         assert self._file is not None
+        counts = np.bincount(at, minlength=rows.num_rows)
+        wanted = np.flatnonzero(counts)
+        if len(wanted) < rows.num_rows:
+            rows, counts = rows.take(wanted), counts[wanted]
         codes, known = _compact(numbers, len(names))
         keys = pa.DictionaryArray.from_arrays(pa.array(codes), names.take(pa.array(known)))
         arrays = [
