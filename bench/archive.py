@@ -133,7 +133,7 @@ def _spark(way: str) -> Iterator[Any]:
     if way == "none":
         yield None
         return
-    from tidings.spark.session import session_for_python
+    from tidings.spark.sessions import session_for_python
 
     with session_for_python("bench", master=way) as started:
         yield started

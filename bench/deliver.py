@@ -34,7 +34,7 @@ from tidings import Index, Notification, connect_sync
 from tidings.spark.bulk.deliver import deliver
 from tidings.spark.bulk.registrations import deliveries_to, registration
 from tidings.spark.bulk.tally import Report
-from tidings.spark.session import session_for_python
+from tidings.spark.sessions import session_for_python
 from tidings.workloads import interval
 
 RATE = 10_000

@@ -37,7 +37,7 @@ from tidings.spark import match, session
 from tidings.spark.format.portions import ROWS
 from tidings.spark.lakes.lake import Lake
 from tidings.spark.matching.audit import Audit
-from tidings.spark.session import session_for_python
+from tidings.spark.sessions import session_for_python
 from tidings.workloads import Workload, interval, sparse
 
 WAYS = ("lake, numbers", "lake, names", "audit", "counts", "frame", "join")

@@ -61,7 +61,7 @@ def test_the_chronicle_has_all_that_was_published_and_needs_no_java_to_tell(
     def no_java(*_: object, **__: object) -> NoReturn:
         raise tidings.spark.NoJavaError("there is no Java")
 
-    monkeypatch.setattr(tidings.spark, "session", no_java)
+    monkeypatch.setattr("tidings.spark.sessions.session_for_python", no_java)
     answer = chronicle.ask(Filter.parse("n >= 150"))
     chronicle.close()
     assert answer is not None

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.spark.cluster import Cluster, cluster
-from tidings.spark.session import session_for_python
+from tidings.spark.sessions import session_for_python
 
 
 @pytest.fixture(scope="session")

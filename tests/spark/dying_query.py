@@ -13,7 +13,7 @@ from tidings.spark import install
 from tidings.spark.format.options import writing
 from tidings.spark.format.sink import StreamWriter
 from tidings.spark.format.source import TidingsSource
-from tidings.spark.session import session_for_python
+from tidings.spark.sessions import session_for_python
 
 
 class Dying(StreamWriter):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tidings.cli.backfill import match_lake
 from tidings.spark import match
-from tidings.spark.session import session_for_python
+from tidings.spark.sessions import session_for_python
 
 
 def main(master: str, lake: str, filters: str, out: str) -> None:

@@ -30,7 +30,7 @@ PATIENCE = 180.0
 
 ARCHIVE = """
 import sys
-from tidings.spark.session import session_for_python
+from tidings.spark.sessions import session_for_python
 from tidings.spark.archiving.archive import archive
 from tidings.spark.lakes.lake import Lake
 

@@ -17,7 +17,7 @@ from tidings.cli.progress import progress
 from tidings.events import Schema
 from tidings.spark.matching.audit import Audit
 from tidings.spark.matching.audit_report import Summary, moment
-from tidings.spark.session import session_or_none
+from tidings.spark.sessions import session_or_none
 
 INTERRUPTED: Final = 130
 _BUSIEST: Final = 5

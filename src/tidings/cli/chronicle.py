@@ -92,7 +92,7 @@ class Chronicle:
 
     def _started(self) -> SparkSession:
         from tidings.spark import install
-        from tidings.spark.session import session_for_python
+        from tidings.spark.sessions import session_for_python
 
         spark = self._open.enter_context(session_for_python("tidings demo", master="local[1]"))
         install(spark)

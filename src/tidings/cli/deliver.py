@@ -15,7 +15,7 @@ from tidings.cli.complaints import remark
 from tidings.cli.pipeline import gaps_told, stopped_by_signals
 from tidings.spark.bulk.deliver import deliver
 from tidings.spark.bulk.tally import Report
-from tidings.spark.session import session_for_python
+from tidings.spark.sessions import session_for_python
 
 _SPARSE: Final = 10.0
 """Seconds between two lines where nobody looks at a terminal."""

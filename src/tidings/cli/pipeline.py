@@ -16,7 +16,7 @@ import typer
 from tidings.events import TidingsError
 from tidings.spark.archiving.archive import GapError, Report, archive
 from tidings.spark.lakes.lake import Lake
-from tidings.spark.session import session_or_none
+from tidings.spark.sessions import session_or_none
 
 _SPARSE: Final = 10.0
 """Seconds between two lines where nobody looks at a terminal."""

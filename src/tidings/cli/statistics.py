@@ -20,7 +20,7 @@ from tidings.routing.statistics import ABOUT, Attribute, Distribution, time_of
 from tidings.spark.bulk.registrations import ALL, Registrations
 from tidings.spark.lakes.committed import existing
 from tidings.spark.lakes.lake import Lake
-from tidings.spark.session import session_or_none
+from tidings.spark.sessions import session_or_none
 from tidings.spark.statistics.statistics import Findings, statistics
 
 _SHOWN: Final = 20

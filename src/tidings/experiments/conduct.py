@@ -45,7 +45,7 @@ def conduct(
 
     from tidings.experiments.plots import draw
     from tidings.experiments.sweep import summarise, sweep
-    from tidings.spark.session import session_for_python
+    from tidings.spark.sessions import session_for_python
 
     points = repeated(experiment.points(full=full), experiment.runs if runs is None else runs)
     out.mkdir(parents=True, exist_ok=True)

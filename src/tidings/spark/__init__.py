@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from tidings.spark.java import NoJavaError
-from tidings.spark.session import session
+from tidings.spark.sessions import session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

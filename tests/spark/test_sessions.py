@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tidings.spark import session
-from tidings.spark.session import session_for_python
+from tidings.spark.sessions import session_for_python
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("session")]
 
