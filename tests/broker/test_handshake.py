@@ -114,6 +114,7 @@ async def test_whoever_says_nothing_is_seen_off(
         assert "Hello" in refused.reason
 
 
+@pytest.mark.slow
 @on_loop
 async def test_a_silent_client_is_asked_and_stays_if_it_answers(tmp_path: Path) -> None:
     text = "[limits]\nsilence = 0.2\n"

@@ -9,6 +9,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.broker.peers import configured, connected, eventually, on_loop
 from tidings.broker.counts import Counts
 from tidings.broker.host import Host
@@ -138,6 +140,7 @@ async def test_what_comes_during_a_commit_shares_the_next_one_and_one_frame(
         assert [m.number for m in writer.heard if m.id == "publish"] == [1, 101]
 
 
+@pytest.mark.slow
 @on_loop
 async def test_a_commit_that_fails_is_tried_again_and_nothing_is_said_meanwhile(
     tmp_path: Path,

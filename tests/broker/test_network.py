@@ -73,6 +73,7 @@ async def test_who_is_no_broker_is_told_apart_from_nobody(tmp_path: Path) -> Non
         await ask(address)
 
 
+@pytest.mark.slow
 @on_loop
 async def test_the_whole_network_is_found_from_any_broker_and_drawn(tmp_path: Path) -> None:
     text = f"{QUICK}[neighbours]\nlondon = {{}}\nrome = {{}}\n"

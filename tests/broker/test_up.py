@@ -74,6 +74,7 @@ async def test_one_line_says_that_it_is_ready(tmp_path: Path) -> None:
         assert "Traceback" not in logged
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 @on_loop
 async def test_what_was_accepted_is_there_after_the_end(

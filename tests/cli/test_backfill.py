@@ -13,6 +13,7 @@ from tests.spark.test_audit import check
 from tidings.events import Filter
 
 
+@pytest.mark.slow
 def test_the_command(tmp_path: Path, tidings: Run) -> None:
     path = tmp_path / "lake"
     events = fill(path, ODD)
@@ -33,6 +34,7 @@ def test_the_command(tmp_path: Path, tidings: Run) -> None:
     assert "something else here" in wrong.stderr
 
 
+@pytest.mark.slow
 def test_filters_from_a_pipe_are_told_apart(tmp_path: Path, tidings: Run) -> None:
     path, out = tmp_path / "lake", tmp_path / "heard"
     events = fill(path, ODD)
@@ -74,6 +76,7 @@ def test_a_master_that_is_none_is_told_in_a_sentence(
     assert (done.returncode, done.stderr) == (2, f"error: {wanted}\n")
 
 
+@pytest.mark.slow
 def test_killed_and_started_again(tmp_path: Path, tidings: Run) -> None:
     path, out = tmp_path / "lake", tmp_path / "heard"
     events = fill(path, ODD)

@@ -156,6 +156,7 @@ def test_the_second_filter_may_be_wrong_too() -> None:
     assert "  y =\n" in done.stderr
 
 
+@pytest.mark.slow
 def test_huge_and_odd_filters_work(tidings: Run) -> None:
     text = "x" * 100_000
     assert tidings("explain", f"a = '{text}'").returncode == 0

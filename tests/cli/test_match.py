@@ -400,6 +400,7 @@ def test_neither_a_filter_nor_filters_is_a_usage_error() -> None:
     assert done.exit_code == 2
 
 
+@pytest.mark.slow
 def test_a_thousand_filters_agree_with_one_at_a_time(tidings: Run, tmp_path: Path) -> None:
     texts = [f"price > {n} AND symbol != 'S{n % 7}'" for n in range(2_000)]
     events = [json.dumps({"price": n * 17 % 2_500, "symbol": f"S{n % 9}"}) for n in range(300)]

@@ -60,6 +60,7 @@ def test_a_gap_is_told_with_the_option_that_leaves_it_out(tmp_path: Path, tiding
         broker.stop()
 
 
+@pytest.mark.slow
 def test_what_is_no_lake_is_told_in_a_line(tmp_path: Path, tidings: Run) -> None:
     file = tmp_path / "file"
     file.write_text("price > 1\n")

@@ -139,6 +139,7 @@ def test_the_busiest_links_come_first(small: Path) -> None:
     assert carried == sorted(carried, reverse=True)
 
 
+@pytest.mark.slow
 def test_the_same_file_gives_the_same_summary_drawing_and_steps_to_the_byte(small: Path) -> None:
     outcomes = []
     for seed in ("1", "2"):  # whatever Python's own hashes are
@@ -154,6 +155,7 @@ def test_the_same_file_gives_the_same_summary_drawing_and_steps_to_the_byte(smal
     assert outcomes[0] == outcomes[1]
 
 
+@pytest.mark.slow
 def test_another_seed_gives_another_run(small: Path) -> None:
     assert simulate(small, "--seed", "1").stdout == simulate(small).stdout
     assert simulate(small, "--seed", "2").stdout != simulate(small).stdout
@@ -166,6 +168,7 @@ def test_saved_steps_replay_the_run(small: Path) -> None:
     assert simulate(kept).stdout == shown
 
 
+@pytest.mark.slow
 def test_checks_tell_what_held_and_when_it_converged(small: Path) -> None:
     done = simulate(small, "--check")
     assert done.exit_code == 0
@@ -178,10 +181,12 @@ def test_checks_tell_what_held_and_when_it_converged(small: Path) -> None:
     assert re.fullmatch(r" *\d+ probes from every client reached exactly who wants them", told[2])
 
 
+@pytest.mark.slow
 def test_checking_changes_nothing_about_the_run(small: Path) -> None:
     assert simulate(small, "--check").stdout.startswith(simulate(small).stdout)
 
 
+@pytest.mark.slow
 def test_large_scenarios_are_checked_where_clients_hear_and_at_the_end(small: Path) -> None:
     small.write_text(SMALL.replace("subscriptions = 2", "subscriptions = 20"))
     told = simulate(small, "--check").stdout.partition("checked   ")[2]
@@ -217,6 +222,7 @@ def deliver_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Node, "_route", forgetful)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mistake", [forget_to_tell, deliver_again])
 @pytest.mark.parametrize("subscriptions", [2, 20])
 @pytest.mark.parametrize("advertisements", ["", '\nadvertisements = "covering"'])
@@ -348,6 +354,7 @@ def test_a_wrong_scenario_is_an_error_that_says_where(
     assert reason in done.stderr
 
 
+@pytest.mark.slow
 def test_files_that_cannot_be_read_or_written_are_errors(tidings: Run, small: Path) -> None:
     done = tidings("simulate", str(small.with_name("none.toml")))
     assert done.returncode == 2

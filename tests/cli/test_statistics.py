@@ -75,6 +75,7 @@ def told(folder: Path, events: list[dict[str, Any]]) -> str:
     return (out / "report.md").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("times", "spread"),
     [
@@ -108,6 +109,7 @@ def test_strings_that_begin_alike_have_bars_of_their_own(tmp_path: Path) -> None
     ] * 3
 
 
+@pytest.mark.slow
 def test_where_there_is_no_lake_it_says_so_and_makes_none(tmp_path: Path, tidings: Run) -> None:
     done = tidings("pipeline", "statistics", "--lake", str(tmp_path / "x"), "--out", str(tmp_path))
     assert done.returncode == 2

@@ -49,6 +49,7 @@ def test_a_copy_is_all_between_two_ticks(broker: BrokerProcess, run: Run) -> Non
     run(main())
 
 
+@pytest.mark.slow
 def test_what_is_no_longer_kept_is_told_with_where_to_go_on(
     broker: BrokerProcess, run: Run
 ) -> None:

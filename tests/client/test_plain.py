@@ -34,6 +34,7 @@ def test_the_verbs_without_await(broker: BrokerProcess) -> None:
         client.publish({"n": 1})
 
 
+@pytest.mark.slow
 def test_an_event_is_sent_while_the_iterable_waits_for_the_next(broker: BrokerProcess) -> None:
     with tidings.connect_sync(broker.url) as client:
         events = client.subscribe("TRUE")

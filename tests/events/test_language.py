@@ -379,6 +379,7 @@ def test_a_text_may_be_long_up_to_a_limit():
         parse(f"x = '{'a' * 4_000_000}'")
 
 
+@pytest.mark.slow
 def test_a_text_may_be_nested_up_to_a_limit():
     at_limit = "(" * 100 + "x = 1" + ")" * 100
     assert parse(at_limit) == parse("x = 1")

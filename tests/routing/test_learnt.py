@@ -247,6 +247,7 @@ def test_what_are_no_statistics_is_refused(text: str) -> None:
 # -- estimates ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", ["uniform", "steep", "few values"])
 def test_estimates_are_near_what_is_counted(shape: str) -> None:
     chance = Random(shape)

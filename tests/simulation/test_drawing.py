@@ -266,6 +266,7 @@ def test_links_of_a_tree_do_not_cross(name: str) -> None:
     assert_nothing_crosses(NETWORKS[name])
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.integers(2, 60), st.integers(0, 2**32), st.data())
 def test_links_of_no_tree_cross_wherever_its_root_is(
@@ -345,6 +346,7 @@ def test_equal_arguments_give_equal_text(network: Topology) -> None:
     )
 
 
+@pytest.mark.slow
 def test_another_process_draws_the_same() -> None:
     """Sets of names are ordered differently in each process; nothing may depend on that."""
     program = (

@@ -164,6 +164,7 @@ def test_steps_by_hand_come_on_top_and_last_of_their_moment() -> None:
     assert at_once[-1] is step
 
 
+@pytest.mark.slow
 def test_playing_a_workload_is_playing_its_steps() -> None:
     scenario = Scenario(
         network=TREE,

@@ -22,6 +22,7 @@ def pieces(filters: dict[str, Filter]) -> list[tuple[int, int]]:
     return [(rows.num_rows, len(numbers)) for rows, _, numbers, _ in asked]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [1_000, 200])
 def test_so_many_matches_are_held_at_a_time(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     monkeypatch.setattr(asking, "_PAIRS", most)
@@ -31,6 +32,7 @@ def test_so_many_matches_are_held_at_a_time(monkeypatch: pytest.MonkeyPatch, mos
     assert max(pairs for _, pairs in found) <= most
 
 
+@pytest.mark.slow
 def test_more_filters_than_that_are_asked_about_a_row_at_a_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -258,6 +258,7 @@ def test_a_writer_that_is_killed_leaves_all_of_a_batch_or_nothing(lake: Lake) ->
     assert sum(batch.num_rows for batch in lake.scan()) == held
 
 
+@pytest.mark.slow
 def test_readers_see_whole_commits_only_and_every_one_before(lake: Lake) -> None:
     done = threading.Event()
     turn = threading.Semaphore(0)
@@ -345,6 +346,7 @@ def universe(tmp_path_factory: pytest.TempPathFactory) -> tuple[Lake, list[Archi
     return lake, events
 
 
+@pytest.mark.slow
 @settings(max_examples=min(30, settings.default.max_examples))
 @given(node=oracle.anything)
 def test_a_scan_finds_what_the_filter_matches(
@@ -355,6 +357,7 @@ def test_a_scan_finds_what_the_filter_matches(
     assert rows(lake, wanted) == [e for e in events if wanted.matches(e.notification)]
 
 
+@pytest.mark.slow
 @settings(max_examples=10)
 @given(st.data())
 def test_a_window_holds_what_lies_between_its_ends(

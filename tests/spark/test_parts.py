@@ -59,6 +59,7 @@ def found(rows: Rows, wanted: dict[str, Filter], count: int) -> dict[str, list[s
     return {id_: sorted(names) for id_, names in keys.items()}
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.lists(filters, min_size=1, max_size=12), st.integers(1, 9))
 def test_any_number_of_parts_finds_the_same(rows: Rows, chosen: list[Filter], count: int) -> None:
