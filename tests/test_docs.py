@@ -155,6 +155,7 @@ def test_what_a_page_says_of_a_filter_is_so(
 # -- commands ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow  # each in a process of its own, and there are many
 @pytest.mark.parametrize(
     "block", [pytest.param(b, id=b.id) for b in ALL_BLOCKS if b.kind == "console"]
 )
@@ -196,6 +197,7 @@ def commands(text: str) -> list[tuple[str, str]]:
 # -- Python ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [pytest.param(p, id=p.name) for p in PAGES])
 def test_python_of_a_page_does_what_it_shows(page: Path) -> None:
     run = subprocess.run(
