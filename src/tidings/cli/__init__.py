@@ -1,4 +1,4 @@
-"""Commands: what `tidings` does in a terminal, one file for each command.
+"""Commands: what `tidings` does in a terminal, one file for each; `commands` has their help.
 
 A command reads its arguments, calls the library and writes text; nothing is decided here that a
 program could not decide with the library alone. Whatever takes long to import is imported inside

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
 import typer
+
+FAILED: Final = 2
+_PIPE_CLOSED: Final = 128 + 13  # what a shell reports of a program that SIGPIPE ended
 
 
 def complain(message: str) -> None:
@@ -24,3 +33,36 @@ def shortened(text: str, most: int) -> str:
     """
     cut = text if len(text) <= most else text[: most - 1] + "…"
     return "".join(c if c.isprintable() else "·" for c in cut)
+
+
+@contextmanager
+def failures_told() -> Iterator[None]:
+    """Turn every expected failure of a command into a message and an exit code."""
+    from tidings.events.errors import TidingsError
+
+    try:
+        yield
+        return
+    except TidingsError as problem:
+        complain(str(problem))
+    except BrokenPipeError:
+        _let_go_of_output()
+        raise typer.Exit(_PIPE_CLOSED) from None
+    except OSError as problem:
+        complain(_spoken(problem))
+    raise typer.Exit(FAILED)
+
+
+def _spoken(problem: OSError) -> str:
+    what = problem.strerror or str(problem)
+    return f"{problem.filename}: {what}" if problem.filename else what
+
+
+def _let_go_of_output() -> None:
+    """Nobody reads any more: keep Python from trying, and complaining, once more at exit."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(nowhere, stream.fileno())

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
-from tidings.cli.app import FAILED
-from tidings.cli.complaints import complain, remark, shortened
+from tidings.cli.complaints import FAILED, complain, remark, shortened
 from tidings.cli.progress import Progress, progress
 from tidings.events import Filter, FilterError, Notification, Schema, TidingsError
 from tidings.events.encoding import encode_json

@@ -1,0 +1,403 @@
+"""Commands about brokers: to run one, to talk to it, and to look at all of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tidings.cli.complaints import failures_told
+from tidings.cli.options import HERE, Authority, Token, Url
+
+commands = typer.Typer()
+
+
+@commands.command()
+def up(
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", metavar="FILE", help="Else tidings.toml, if it is there."),
+    ] = None,
+    listen: Annotated[
+        str | None,
+        typer.Option("--listen", metavar="HOST:PORT", help="Where; port 0 finds a free one."),
+    ] = None,
+    store: Annotated[
+        Path | None, typer.Option("--store", metavar="DIR", help="Where events are kept.")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="NAME", help="What its stream is called.")
+    ] = None,
+) -> None:
+    """Run a broker.
+
+    Without a configuration it listens on 127.0.0.1:7411, asks nobody who they are, and keeps
+    all events for ever in ./tidings-store. It stops on Ctrl-C or SIGTERM, after everything it
+    has taken in was kept; it comes back from a crash with all that it had accepted.
+
+    \b
+    A configuration, say tidings.toml; all of it is optional:
+      name = "paris"
+      listen = "0.0.0.0:7411"
+      store = "/var/lib/tidings"
+      metrics = "127.0.0.1:9411"         # for Prometheus
+      drain = 10                         # seconds to finish when it is stopped
+      [neighbours]                       # other brokers
+      london = "london.example:7411"
+      rome = {}                          # it dials us
+      [routing]
+      subscriptions = "covering"         # or flooding, simple, identity, merging, ...
+      [tls]
+      certificate = "paris.pem"
+      key = "paris.key"
+      authority = "clients.pem"          # principals are named in certificates
+      [tokens]                           # or have tokens: see `tidings token`
+      desk-7 = "sha256:..."
+      [limits]
+      connections = 5000
+      publish_rate = 1000                # of each session, in a second
+      [retention]
+      age = "7d"
+      size = "10GB"
+      lake = "/srv/quotes"               # what it lacks is not let go of
+
+    \b
+    Examples:
+      tidings up
+      tidings up --config paris.toml
+      tidings up --name paris --listen 127.0.0.1:0 --store paris
+    """
+    with failures_told():
+        from tidings.cli.up import run_broker
+
+        run_broker(config, listen=listen, store=store, name=name)
+
+
+@commands.command()
+def publish(
+    event: Annotated[
+        str | None,
+        typer.Argument(metavar="EVENT", help="A JSON object; none reads them from stdin."),
+    ] = None,
+    url: Url = HERE,
+    token: Token = None,
+    rate: Annotated[
+        float | None,
+        typer.Option("--rate", metavar="N", min=0.001, help="So many a second at most."),
+    ] = None,
+    advertise: Annotated[
+        str | None,
+        typer.Option("--advertise", metavar="FILTER", help="Say first what will be published."),
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option("--name", metavar="NAME", help="The session's name, else a random one."),
+    ] = None,
+    authority: Authority = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Stop at the first line that is wrong.")
+    ] = False,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="Leave out what was published before under this --name."),
+    ] = False,
+) -> None:
+    """Publish an event, or those that stdin has.
+
+    Events are JSON objects, one on each line: plain attributes or CloudEvents. They are sent as
+    they come; the command ends when all of them are on the broker's disk. If the connection is
+    lost meanwhile, it is made anew, and each event is still published once.
+
+    A line that is no event, or that the broker refuses, is reported on stderr with its number,
+    and the others are published.
+
+    If the command itself was killed, run it again on the same lines with --name and --resume:
+    it goes on behind the last event that is kept.
+
+    \b
+    Exit codes:
+      0  all were published
+      1  a line was wrong or refused
+      2  nothing could be published: no broker, no access, or a wrong argument
+
+    \b
+    Examples:
+      tidings publish '{"symbol": "DIS", "change": -4.0}'
+      tidings publish < quotes.jsonl
+      tail -f quotes.jsonl | tidings publish --url tidings://broker.example:7411
+      tidings publish --rate 100 --advertise "EXISTS symbol" < quotes.jsonl
+      tidings publish --name import-7 --resume < quotes.jsonl
+    """
+    with failures_told():
+        from tidings.cli.publish import publish
+
+        code = publish(
+            event,
+            url=url,
+            token=token,
+            name=name,
+            authority=authority,
+            advertise=advertise,
+            rate=rate,
+            strict=strict,
+            resume=resume,
+        )
+    raise typer.Exit(code)
+
+
+@commands.command()
+def subscribe(
+    context: typer.Context,
+    filter: Annotated[
+        str | None, typer.Argument(metavar="FILTER", help="A filter, in quotes.")
+    ] = None,
+    url: Url = HERE,
+    token: Token = None,
+    durable: Annotated[
+        str | None,
+        typer.Option(
+            "--durable", metavar="NAME", help="Go on where the last one of this name has ended."
+        ),
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            "--since", metavar="WHEN", help="Begin with: begin, a time, -10m, or a cursor."
+        ),
+    ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option("--until", metavar="WHEN", help="End: now (once caught up), or at a time."),
+    ] = None,
+    count: Annotated[
+        int | None,
+        typer.Option("--count", metavar="N", min=1, help="End after so many events."),
+    ] = None,
+    with_meta: Annotated[
+        bool, typer.Option("--with-meta", help="With each event's id, time and cursor.")
+    ] = False,
+    lake: Annotated[
+        str | None,
+        typer.Option(
+            "--lake",
+            metavar="DIR",
+            envvar="TIDINGS_LAKE",
+            help="Has what brokers no longer keep; else the broker's own, if it has one.",
+        ),
+    ] = None,
+    bulk: Annotated[
+        str | None,
+        typer.Option(
+            "--bulk", metavar="NAME", help="Leave it to `tidings pipeline deliver`, under a name."
+        ),
+    ] = None,
+    filters: Annotated[
+        Path | None,
+        typer.Option("--filters", metavar="FILE", help="Register all of these in bulk, and end."),
+    ] = None,
+    cancel: Annotated[
+        bool, typer.Option("--cancel", help="End what was registered by --bulk or --filters.")
+    ] = False,
+    authority: Authority = None,
+) -> None:
+    """Print the events that a filter admits, as they happen or back through history.
+
+    Each event is a line of JSON. It goes on until Ctrl-C, unless --until or --count says when to
+    end. If the connection is lost, it is made anew, and no event is lost or told twice.
+
+    Times are ISO 8601 (2026-11-15T12:00Z) or say how long ago (-10m, "2 hours ago"). A cursor is
+    a place in the streams, as --with-meta prints it: --since CURSOR begins right behind it.
+
+    With --durable, the broker remembers what was printed: when this command is run again under
+    the same name, it goes on there, even if it was killed.
+
+    What brokers no longer keep comes from a lake that `tidings pipeline archive` fills, if there
+    is one: first what it holds, then what brokers have, with no gap and no repetition.
+
+    With --bulk, the filter is registered for `tidings pipeline deliver`, which serves millions of
+    them within a second or two. What it delivers is printed, durably under the same name; run
+    without a filter, it goes on with the one that is registered. --filters registers many at
+    once: a name, a tab and a filter on each line.
+
+    \b
+    Examples:
+      tidings subscribe "symbol = 'DIS' AND change < 0"
+      tidings subscribe "EXISTS symbol" --durable desk-7
+      tidings subscribe "price > 100" --since -10m
+      tidings subscribe "TRUE" --since begin --until now > all.jsonl
+      tidings subscribe "price > 100" --since 2026-11-15T12:00Z --until 2026-11-15T13:00Z
+      tidings subscribe "price > 100" --since 2025-01-01 --lake quotes
+      tidings subscribe "change < -5" --bulk desk-7
+      tidings subscribe --bulk desk-7 --cancel
+      tidings subscribe --filters desks.tsv
+    """
+    if bulk is not None or filters is not None:
+        _refuse_what_bulk_ignores(context, has_filters=filters is not None, is_cancelled=cancel)
+        _subscribe_in_bulk(
+            filter,
+            bulk,
+            filters,
+            is_cancelled=cancel,
+            url=url,
+            token=token,
+            authority=authority,
+            until=until,
+            count=count,
+            with_meta=with_meta,
+        )
+    if cancel:
+        raise typer.BadParameter("--cancel needs --bulk NAME or --filters FILE: what is to end")
+    if filter is None:
+        raise typer.BadParameter("give a FILTER; only --bulk NAME and --filters FILE need none")
+    with failures_told():
+        from tidings.cli.subscribe import subscribe
+
+        code = subscribe(
+            filter,
+            url=url,
+            token=token,
+            authority=authority,
+            durable=durable,
+            since=since,
+            until=until,
+            count=count,
+            with_meta=with_meta,
+            lake=lake,
+        )
+    raise typer.Exit(code)
+
+
+def _refuse_what_bulk_ignores(
+    context: typer.Context, *, has_filters: bool, is_cancelled: bool
+) -> None:
+    what = "--filters" if has_filters else "--cancel" if is_cancelled else "--bulk"
+    ignored = ["durable", "since", "lake"]
+    if has_filters or is_cancelled:
+        ignored += ["until", "count", "with_meta"]
+    wrong = [f"--{name.replace('_', '-')}" for name in ignored if _was_typed(context, name)]
+    if wrong:
+        raise typer.BadParameter(f"{what} goes without {', '.join(wrong)}")
+
+
+def _was_typed(context: typer.Context, name: str) -> bool:
+    """Whether the option is of this command line: what the environment says is for all of them."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def _subscribe_in_bulk(
+    filter: str | None,
+    name: str | None,
+    filters: Path | None,
+    *,
+    is_cancelled: bool,
+    url: str,
+    token: str | None,
+    authority: str | None,
+    until: str | None,
+    count: int | None,
+    with_meta: bool,
+) -> None:
+    if filters is not None and (filter is not None or name is not None):
+        raise typer.BadParameter("--filters has names and filters of its own: give no others")
+    if is_cancelled and filter is not None:
+        raise typer.BadParameter("--cancel ends whatever is registered: give no FILTER")
+    with failures_told():
+        from tidings.cli.bulk import cancel, register_many, subscribe_in_bulk
+
+        if filters is not None:
+            code = register_many(
+                filters, url=url, token=token, authority=authority, is_cancelled=is_cancelled
+            )
+        elif is_cancelled:
+            code = cancel(name or "", url=url, token=token, authority=authority)
+        else:
+            code = subscribe_in_bulk(
+                filter,
+                name or "",
+                url=url,
+                token=token,
+                authority=authority,
+                until=until,
+                count=count,
+                with_meta=with_meta,
+            )
+    raise typer.Exit(code)
+
+
+@commands.command()
+def token(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Whose it is to be.")],
+) -> None:
+    """Make a token, by which a client or a neighbour proves its name to a broker.
+
+    Prints the token, which is not kept, and the line for the broker's configuration, which
+    holds only a hash of it.
+
+    \b
+    Example:
+      tidings token desk-7
+    """
+    with failures_told():
+        from tidings.cli.up import print_token
+
+        print_token(name)
+
+
+@commands.command()
+def network(
+    url: Url = HERE,
+    token: Token = None,
+    authority: Annotated[
+        Path | None,
+        typer.Option("--authority", metavar="FILE", help="Who signed the certificates, for TLS."),
+    ] = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Go on, until Ctrl-C.")] = False,
+    draw: Annotated[
+        Path | None,
+        typer.Option("--draw", metavar="FILE", help="Draw the network, too, as SVG."),
+    ] = None,
+) -> None:
+    """Show the brokers of a network, their links and what they hold.
+
+    \b
+    Examples:
+      tidings network
+      tidings network --url tidings://paris.example:7411 --watch
+      tidings network --draw network.svg
+    """
+    with failures_told():
+        from tidings.cli.network import show_network
+
+        try:
+            show_network(url, token=token, authority=authority, watch=watch, picture=draw)
+        except KeyboardInterrupt:
+            raise typer.Exit(0) from None
+
+
+@commands.command()
+def demo(
+    seconds: Annotated[
+        float | None,
+        typer.Option(
+            "--for", metavar="SECONDS", min=5.0, help="End after so long, else on Ctrl-C."
+        ),
+    ] = None,
+    rate: Annotated[
+        float, typer.Option("--rate", metavar="N", min=1.0, help="Trades a second.")
+    ] = 100.0,
+) -> None:
+    """Watch four brokers carry a market to those who listen.
+
+    Starts four brokers on this machine, in a temporary folder, with two feeds and five
+    subscribers, and shows who hears what, why, and by which way. Half-way, one broker is killed
+    and comes back. At the end what everybody heard is compared with what was published.
+    """
+    from tidings.cli.terminal import output
+
+    with failures_told():
+        from tidings.cli.demo import demonstrate
+
+        went_well = demonstrate(output(), seconds=seconds, rate=rate)
+    raise typer.Exit(0 if went_well else 1)
