@@ -17,9 +17,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 from uuid import uuid4
 
 import msgspec
@@ -30,7 +29,9 @@ from tidings.node.records import pack_notification
 from tidings.node.wire import pack, unpack
 
 _RECORD: Final = 1_000
-"""So many notifications are written at a time."""
+"""So many notifications are written at a time, or fewer, if they have"""
+_BYTES: Final = 8 << 20
+"""about so many bytes: whoever reads them has a record in memory."""
 _LENGTH: Final = 4
 
 
@@ -65,11 +66,17 @@ class Staging:
         name = f"{uuid4().hex}.rows"
         count = largest = 0
         with open(self._rows / name, "wb") as file:
-            while part := list(islice(rows, _RECORD)):
-                record = pack(Event("", number, said) for number, said in part)
-                file.write(len(record).to_bytes(_LENGTH, "big") + record)
-                count += len(part)
-                largest = max(largest, *(size_of(said) for _, said in part))
+            part: list[Event] = []
+            size = 0
+            for number, said in rows:
+                part.append(Event("", number, said))
+                count += 1
+                largest = max(largest, added := size_of(said))
+                size += added
+                if len(part) == _RECORD or size >= _BYTES:
+                    _write(file, part)
+                    part, size = [], 0
+            _write(file, part)
             file.flush()
             os.fsync(file.fileno())
         _sync_folder(self._rows)
@@ -111,19 +118,7 @@ class Staging:
     def events(self, files: Sequence[str], *, skip: int = 0) -> Iterator[Event]:
         """What is in the files, but for so many at the beginning; ticks are rows of a task."""
         for name in files:
-            try:
-                content = (self._rows / name).read_bytes()
-            except FileNotFoundError:
-                raise TidingsError(
-                    f"{self._rows / name} is not there: the option staging must be a folder that "
-                    "the driver and all workers share"
-                ) from None
-            at = 0
-            while at < len(content):
-                size = int.from_bytes(content[at : at + _LENGTH], "big")
-                at += _LENGTH
-                record = unpack(content[at : at + size], "")
-                at += size
+            for record in _records(self._rows / name):
                 yield from record[skip:]
                 skip = max(0, skip - len(record))
 
@@ -154,6 +149,33 @@ class Staging:
 def size_of(notification: Notification) -> int:
     """Its bytes on the wire; `TidingsError` if it cannot travel."""
     return len(memoryview(pack_notification(notification)))
+
+
+def _write(file: IO[bytes], part: list[Event]) -> None:
+    if part:
+        record = pack(part)
+        file.write(len(record).to_bytes(_LENGTH, "big") + record)
+
+
+def _records(path: Path) -> Iterator[Sequence[Event]]:
+    """What was written at a time, one after the other."""
+    try:
+        file = open(path, "rb")  # noqa: SIM115
+    except FileNotFoundError:
+        raise TidingsError(
+            f"{path} is not there: the option staging must be a folder that the driver and all "
+            "workers share"
+        ) from None
+    with file:
+        while head := file.read(_LENGTH):
+            size = int.from_bytes(head, "big")
+            record = file.read(size)
+            if len(head) < _LENGTH or len(record) < size:
+                raise TidingsError(
+                    f"{path} ends within a record: a task had written more, and synced it, so the "
+                    "folder staging has lost some of it"
+                )
+            yield unpack(record, "")
 
 
 def _sync_folder(folder: Path) -> None:
