@@ -173,13 +173,15 @@ class Publisher:
         return self
 
     def __exit__(self, kind: object, *about: object) -> None:
+        is_whole = False
         try:
             if kind is None:
                 self._settle()
+                is_whole = True
         finally:
             for work, _ in self._under_way:
                 work.cancel()
-            self._letters.close()
+            self._letters.close(is_whole=is_whole)
             self._client.close()
 
     def put(self, delivery: Notification) -> None:

@@ -79,7 +79,7 @@ class Staging:
             _write(file, part)
             file.flush()
             os.fsync(file.fileno())
-        _sync_folder(self._rows)
+        sync_folder(self._rows)
         return name, count, largest
 
     # -- in the driver -------------------------------------------------------------------------
@@ -113,7 +113,7 @@ class Staging:
             file.flush()
             os.fsync(file.fileno())
         fresh.rename(path)
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
 
     def events(self, files: Sequence[str], *, skip: int = 0) -> Iterator[Event]:
         """What is in the files, but for so many at the beginning; ticks are rows of a task."""
@@ -178,7 +178,7 @@ def _records(path: Path) -> Iterator[Sequence[Event]]:
             yield unpack(record, "")
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make a new name in it last."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
