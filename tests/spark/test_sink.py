@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import random
 import signal
 import subprocess
@@ -17,10 +18,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.types import LongType, MapType, StringType, StructType
 
 from tests.client.brokers import BrokerProcess
 from tests.spark.brokers import log_of, running
 from tidings.spark import install
+from tidings.spark.format.options import writing
+from tidings.spark.format.sink import StreamWriter
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("sink")]
 
@@ -199,6 +203,20 @@ def test_a_time_beyond_all_times_is_a_dead_letter_alone(
     assert "date value out of range" in letter["reason"]
 
 
+def test_a_map_with_a_key_twice_is_a_dead_letter_alone(tmp_path: Path) -> None:
+    twice = pa.array([[("a", 1)], [("a", 1), ("a", 2)], []], pa.map_(pa.string(), pa.int64()))
+    columns = {"number": pa.array([1, 2, 3]), "more": twice}
+    schema = StructType().add("number", LongType()).add("more", MapType(StringType(), LongType()))
+    options = writing({"staging": str(tmp_path / "s"), "deadLetters": str(tmp_path / "dead")})
+    writer = StreamWriter(options, schema, overwrite=False)
+    staged = writer._stage(iter([pa.record_batch(columns)]), str(tmp_path / "s"), "query", 7)
+    assert staged.count == 2
+    (file,) = (tmp_path / "dead").iterdir()
+    letter = json.loads(file.read_text())
+    assert (letter["row"], letter["content"]) == (2, {"number": 2, "more": [["a", 1], ["a", 2]]})
+    assert "'a'" in letter["reason"]
+
+
 def test_a_broker_that_is_away_fails_the_query_which_then_goes_on(
     installed: Any, broker: BrokerProcess, tmp_path: Path
 ) -> None:
@@ -330,13 +348,6 @@ writer.commit(messages, 7)
 def test_a_commit_killed_at_any_moment_is_finished_by_the_next_in_another_order(
     broker: BrokerProcess, tmp_path: Path
 ) -> None:
-    import pickle
-
-    from pyspark.sql.types import LongType, StructType
-
-    from tidings.spark.format.options import writing
-    from tidings.spark.format.sink import StreamWriter
-
     count, draw = 60_000, random.Random(5)
     schema = StructType().add("number", LongType())
     options = writing({"url": broker.url, "staging": str(tmp_path / "staging"), "timeout": "5"})

@@ -284,17 +284,20 @@ def _of(messages: Sequence[WriterCommitMessage | None]) -> list[Staged]:
 
 
 def _rows(batch: pa.RecordBatch) -> Iterator[tuple[dict[str, Any], str]]:
-    """Each row, and what is wrong if it cannot be had in Python, whose times end with year 9999."""
+    """Each row, and what is wrong if it cannot be had in Python.
+
+    Its times end with year 9999, and its maps have each key once (else it is a `KeyError`).
+    """
     try:
         rows = batch.to_pylist(maps_as_pydicts="strict")
-    except (OverflowError, ValueError) as problem:
+    except (OverflowError, ValueError, KeyError) as problem:
         if batch.num_rows > 1:
             for at in range(batch.num_rows):
                 yield from _rows(batch.slice(at, 1))
         else:
             yield (
                 {n: _shown(c) for n, c in zip(batch.schema.names, batch, strict=True)},
-                str(problem),
+                str(problem.args[0]),
             )
     else:
         yield from ((row, "") for row in rows)
