@@ -513,3 +513,13 @@ def test_a_refusal_that_was_lost_is_heard_before_the_rest_is_taken_for_kept() ->
         (0, True),
         (2, True),
     ]
+
+
+def test_a_refusal_that_an_earlier_session_may_have_missed_is_known() -> None:
+    session = Session(SMALL)
+    session.connected(OWN)
+    session.receive([Refused("3", "too wide"), Accepted("attach", 5)])
+    assert (session.outbox.kept, session.outbox.refusals) == (5, {3: "too wide"})
+    assert session.settled == []
+    session.lost()
+    assert session.outbox.refusals == {}

@@ -213,6 +213,15 @@ class Client:
         """
         return self._session.outbox.kept
 
+    @property
+    def refusals(self) -> dict[int, str]:
+        """Numbers that the broker has refused to an earlier client of this name, and why.
+
+        That one may have ended before it heard of it. The broker tells the last thousand to whoever
+        connects, but none from before it was started itself.
+        """
+        return dict(self._session.outbox.refusals)
+
     def leave_out(self, number: int) -> None:
         """Give notifications from now on numbers above this one.
 

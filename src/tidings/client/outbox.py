@@ -73,6 +73,8 @@ class Outbox:
         """A broker takes no notification of more bytes."""
         self._known: set[str] = set()
         """The brokers that this outbox has sent something to."""
+        self.refusals: dict[int, str] = {}
+        """What was refused of numbers that nobody here waits for, as told over this connection."""
 
     def __len__(self) -> int:
         return len(self._waiting) + len(self._sent)
@@ -109,6 +111,7 @@ class Outbox:
         self._waiting.extendleft(reversed(self._sent))
         self._sent.clear()
         self._frames.clear()
+        self.refusals.clear()
         self.is_open = False
 
     def attached(self, broker: str, kept: int) -> list[tuple[Publication, Refused | None]]:
@@ -188,6 +191,7 @@ class Outbox:
                     del where[place]
                     self._count_frames()
                     return [self._settle(publication, refusal)]
+        self.refusals[number] = refusal.reason
         return []
 
     def _settle(

@@ -15,12 +15,14 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from time import monotonic
 from typing import Any, Final
 from uuid import uuid4
 
 import pyarrow as pa
+from msgspec.structs import replace
 from pyspark import TaskContext
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
@@ -44,6 +46,7 @@ from pyspark.sql.types import (
 
 from tidings.client import Client, connect
 from tidings.events import Notification, TidingsError
+from tidings.node.messages import Event
 from tidings.node.records import WireLimits
 from tidings.spark.format.letters import DeadLetters
 from tidings.spark.format.options import Writing
@@ -62,6 +65,9 @@ _PLAIN: Final = (
 _EVENT: Final = "event"
 _LOOK: Final = 0.2
 """How often to look whether the broker still takes something, in seconds."""
+_AT_ONCE: Final = 1_000
+"""So many rows are published before what was refused of them is written down: a broker remembers
+no more refusals."""
 _SHOWN: Final = 200
 
 
@@ -153,64 +159,107 @@ class _Writer:
         self, staging: Staging, manifest: Manifest | None, messages: Sequence[Staged], batch: int
     ) -> None:
         broker = self._options.broker
-        session = f"spark-{staging.folder.name}"
         client = await connect(
             broker.url,
             token=broker.token,
-            name=session,
+            name=f"spark-{staging.folder.name}",
             tls=broker.authority,
             wait=broker.timeout,
         )
         try:
             if manifest is None:
                 _check_size(client, messages)  # while other rows can still be staged instead
-                files = tuple(m.file for m in messages if m.count)
-                total = sum(m.count for m in messages)
-                manifest = Manifest(batch, files, total, client.broker, client.kept)
+                manifest = _decided(client, messages, batch)
                 staging.decide(manifest)
             done = client.kept - manifest.behind
-            if client.broker != manifest.broker or not 0 <= done <= manifest.total:
+            is_same = client.broker == manifest.broker and client.kept >= manifest.kept
+            if not is_same or done > manifest.total:
                 raise TidingsError(
                     f"batch {batch} was being published at broker {manifest.broker}, behind number "
                     f"{manifest.behind}; the one at {broker.url} is {client.broker} and knows "
-                    f"number {client.kept} of {session}: what of it was published cannot be known"
+                    f"number {client.kept} of {client.name}: what of it was published cannot be "
+                    "known"
                 )
-            await self._send(client, staging, manifest, done)
+            manifest = await self._send(client, staging, manifest)
             staging.finish(manifest)
         finally:
             await client.close(within=1.0)
-
-    async def _send(self, client: Client, staging: Staging, manifest: Manifest, done: int) -> None:
-        timeout = self._options.broker.timeout
-        folder = self._options.dead_letters or str(staging.folder / "refused")
-        name = f"{staging.folder.name}-{manifest.batch}-broker-{done}.jsonl"
-        with DeadLetters(folder, name) as refused:
-
-            def refuse(index: int, problem: TidingsError) -> None:
-                event = next(staging.events(manifest.files, skip=done + index))
-                refused.add({"row": event.tick}, str(problem), event.notification.to_json())
-
-            events = staging.events(manifest.files, skip=done)
-            work = asyncio.create_task(
-                client.publish_many((e.notification for e in events), on_refused=refuse)
-            )
-            kept, moved_at = client.kept, monotonic()
-            while not (await asyncio.wait([work], timeout=_LOOK))[0]:
-                if client.kept != kept:
-                    kept, moved_at = client.kept, monotonic()
-                elif monotonic() - moved_at > timeout:
-                    work.cancel()
-                    raise TidingsError(
-                        f"the broker at {self._options.broker.url} has kept nothing for "
-                        f"{timeout:g} seconds; {self._prospect(manifest, kept - manifest.behind)}"
-                    )
-            work.result()
-        if refused.count and self._options.dead_letters is None:
-            staging.finish(manifest)
+        if manifest.refused and self._options.dead_letters is None:
             raise TidingsError(
-                f"the broker has refused {refused.count} of {manifest.total} rows, which are in "
-                f"{refused.path} with the reasons; the others are published"
+                f"the broker has refused {manifest.refused} of {manifest.total} rows, the last "
+                f"since {manifest.reason}. They are in {self._letters(staging, manifest, '*')}; "
+                "the others are published"
             )
+
+    async def _send(self, client: Client, staging: Staging, manifest: Manifest) -> Manifest:
+        """Publish what was not, and write down what is refused; returns what came of it."""
+        told, done = client.refusals, client.kept - manifest.behind
+        at = manifest.settled
+        client.leave_out(manifest.behind + max(at, done))
+        events = staging.events(manifest.files, skip=at)
+        while rows := list(islice(events, _AT_ONCE)):
+            heard = max(0, done - at)  # so many of these came to the broker before
+            numbered = enumerate(rows[:heard], manifest.behind + at + 1)
+            refused = [(event, told[number]) for number, event in numbered if number in told]
+            refused += await self._refused(client, manifest, rows[heard:])
+            at += len(rows)
+            if refused:
+                manifest = self._noted(staging, manifest, refused, at)
+        return manifest
+
+    async def _refused(
+        self, client: Client, manifest: Manifest, rows: list[Event]
+    ) -> list[tuple[Event, str]]:
+        """Publish rows; which of them the broker refuses, and why.
+
+        It waits as long as the broker keeps something now and then.
+        """
+        refused: list[tuple[Event, str]] = []
+
+        def refuse(index: int, problem: TidingsError) -> None:
+            refused.append((rows[index], str(problem)))
+
+        said = (event.notification for event in rows)
+        work = asyncio.create_task(client.publish_many(said, on_refused=refuse))
+        timeout = self._options.broker.timeout
+        kept, moved_at = client.kept, monotonic()
+        while not (await asyncio.wait([work], timeout=_LOOK))[0]:
+            if client.kept != kept:
+                kept, moved_at = client.kept, monotonic()
+            elif monotonic() - moved_at > timeout:
+                work.cancel()
+                done = max(0, kept - manifest.behind)
+                raise TidingsError(
+                    f"the broker at {self._options.broker.url} has kept nothing for "
+                    f"{timeout:g} seconds; {self._prospect(manifest, done)}"
+                )
+        work.result()
+        return refused
+
+    def _noted(
+        self, staging: Staging, manifest: Manifest, refused: list[tuple[Event, str]], settled: int
+    ) -> Manifest:
+        """Write down what was refused of the rows up to here."""
+        path = self._letters(staging, manifest, manifest.settled)
+        with DeadLetters(str(path.parent), path.name) as letters:
+            for event, reason in refused:
+                letters.add({"row": event.tick}, reason, event.notification.to_json())
+        noted = replace(
+            manifest,
+            settled=settled,
+            refused=manifest.refused + len(refused),
+            reason=refused[-1][1],
+        )
+        staging.decide(noted)
+        return noted
+
+    def _letters(self, staging: Staging, manifest: Manifest, settled: int | str) -> Path:
+        """Where the rows are that the broker refuses behind so many that are settled.
+
+        Not in the staging of a job, which goes when the job ends.
+        """
+        folder = self._options.dead_letters or staging.folder.parent / "refused"
+        return Path(folder) / f"{staging.folder.name}-{manifest.batch}-broker-{settled}.jsonl"
 
     def _prospect(self, manifest: Manifest, done: int) -> str:
         """What becomes of the rows, when the broker has stayed away after so many."""
@@ -309,6 +358,14 @@ def _shown(column: pa.Array) -> Any:
         return column[0].as_py()
     except (OverflowError, ValueError):
         return " ".join(column.to_string().split())
+
+
+def _decided(client: Client, messages: Sequence[Staged], batch: int) -> Manifest:
+    """What is to be published now. Numbers that were refused before are not given again."""
+    files = tuple(m.file for m in messages if m.count)
+    total = sum(m.count for m in messages)
+    behind = max(client.kept, *client.refusals, 0)
+    return Manifest(batch, files, total, client.broker, client.kept, behind)
 
 
 def _check_size(client: Client, messages: Sequence[Staged]) -> None:

@@ -11,6 +11,11 @@ order, or in other tasks. So nothing is published from a task::
 The manifest decides. Whoever finds one publishes its files, not those of the tasks that have run
 again, and goes on behind what the broker says it has kept of this session's name. Before there is
 one, nothing was published, and the new files will do.
+
+A row that the broker refuses has a number, too, and is behind us once a later row is kept. But
+whoever comes under the session's name is told the last thousand refusals again, unless the broker
+was killed. So rows are published by the thousand, and which of them were refused is written down
+before the next.
 """
 
 from __future__ import annotations
@@ -43,8 +48,16 @@ class Manifest(msgspec.Struct, frozen=True):
     total: int
     broker: str
     """The broker it is published at,"""
+    kept: int
+    """which had kept this number of the query before,"""
     behind: int
-    """and the number of its last notification that is not of this batch."""
+    """and the number behind which those of this batch come."""
+    settled: int = 0
+    """Of so many rows at the beginning it is written down which were refused,"""
+    refused: int = 0
+    """namely so many,"""
+    reason: str = ""
+    """the last of them for this reason."""
     is_done: bool = False
 
 

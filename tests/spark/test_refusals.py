@@ -1,0 +1,160 @@
+"""What a broker refuses of the rows that a sink publishes: each is a letter, whatever is killed."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import LongType, StructType
+
+from tests.client.brokers import BrokerProcess
+from tests.spark.brokers import log_of, running
+from tidings.events import TidingsError
+from tidings.spark.format.options import writing
+from tidings.spark.format.sink import BatchWriter, Staged, StreamWriter, _Writer
+from tidings.spark.format.staging import Staging
+
+pytestmark = pytest.mark.slow
+
+PATIENCE = 60.0
+COLUMNS = StructType().add("number", LongType()).add("a", LongType()).add("b", LongType())
+
+
+@pytest.fixture(scope="module")
+def narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """A broker that refuses whatever has a third attribute."""
+    folder = tmp_path_factory.mktemp("narrow")
+    with running(folder / "broker", config="[limits]\nattributes = 2\n") as found:
+        yield found
+
+
+def rows(pattern: str) -> pa.RecordBatch:
+    """A row for each letter, numbered; the broker refuses those with an x."""
+    count = len(pattern)
+    b = [1 if letter == "x" else None for letter in pattern]
+    return pa.record_batch({"number": [*range(count)], "a": [1] * count, "b": pa.array(b, "int64")})
+
+
+def staged(writer: _Writer, pattern: str, folder: Path, query: str, batch: int) -> list[Staged]:
+    return [writer._stage(iter([rows(pattern)]), str(folder), query, batch)]
+
+
+def places(pattern: str, letter: str) -> list[int]:
+    return [n for n, found in enumerate(pattern) if found == letter]
+
+
+def published(broker: BrokerProcess, after: int = 0) -> list[int]:
+    return [e.notification["number"] for e in log_of(broker) if e.tick > after]
+
+
+def last(broker: BrokerProcess) -> int:
+    return max((e.tick for e in log_of(broker)), default=0)
+
+
+def letters(files: Iterator[Path] | Sequence[Path]) -> list[int]:
+    """The rows of all letters, as the broker was told of them."""
+    found = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+    assert all("at most 2 attributes" in letter["reason"] for letter in found)
+    return sorted(json.loads(letter["content"])["number"] for letter in found)
+
+
+COMMIT = """
+import os, pickle, signal, sys
+from tidings.spark.format import sink
+from tidings.spark.format.letters import DeadLetters
+
+add, room = DeadLetters.add, [int(sys.argv[2])]
+
+def dying(self, *about):
+    room[0] -= 1
+    if room[0] < 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    add(self, *about)
+
+DeadLetters.add = dying
+sink._AT_ONCE = 3
+with open(sys.argv[1], "rb") as file:
+    writer, messages, batch = pickle.load(file)
+writer.commit(messages, batch)
+"""
+
+
+@pytest.mark.parametrize(
+    ("pattern", "room"),
+    [
+        ("...x......", 0),
+        ("...xxxx..x", 3),  # the fourth is refused behind three that are written down
+        ("..xxxxxxxx", 4),  # nothing is kept behind what is written down
+        ("x.xxx.x.x.", 0),
+    ],
+)
+def test_rows_refused_to_who_was_killed_before_they_were_written_down_are_letters(
+    narrow: BrokerProcess,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    pattern: str,
+    room: int,
+) -> None:
+    said = {"url": narrow.url, "staging": str(tmp_path / "s"), "deadLetters": str(tmp_path / "d")}
+    writer = StreamWriter(writing(said), COLUMNS, overwrite=False)
+    query, begin = tmp_path.name, last(narrow)
+    # The broker remembers what was refused of this batch, whose numbers it has not counted.
+    writer.commit([*staged(writer, ".xx", tmp_path / "s", query, 6)], 6)
+    messages = staged(writer, pattern, tmp_path / "s", query, 7)
+    (tmp_path / "commit").write_bytes(pickle.dumps((writer, messages, 7)))
+    program = [sys.executable, "-c", COMMIT, str(tmp_path / "commit"), str(room)]
+    assert subprocess.run(program, timeout=PATIENCE).returncode == -signal.SIGKILL
+    monkeypatch.setattr("tidings.spark.format.sink._AT_ONCE", 3)
+    writer.commit([*messages], 7)
+    assert published(narrow, begin) == [0, *places(pattern, ".")]
+    found = (tmp_path / "d").glob(f"{query}-7-broker-*.jsonl")
+    # One that was written down before, but not by the name of the file, may come twice.
+    assert sorted(set(letters([*found]))) == places(pattern, "x")
+
+
+def test_a_great_many_refusals_are_written_down_without_reading_rows_again(
+    narrow: BrokerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = {"url": narrow.url, "staging": str(tmp_path / "s"), "deadLetters": str(tmp_path / "d")}
+    writer = StreamWriter(writing(said), COLUMNS, overwrite=False)
+    pattern, begin, reads = "x.xx" * 800, last(narrow), []
+    events = Staging.events
+
+    def counted(self: Staging, files: Sequence[str], *, skip: int = 0) -> Any:
+        reads.append(skip)
+        return events(self, files, skip=skip)
+
+    monkeypatch.setattr(Staging, "events", counted)
+    writer.commit([*staged(writer, pattern, tmp_path / "s", tmp_path.name, 0)], 0)
+    assert reads == [0]
+    assert published(narrow, begin) == places(pattern, ".")
+    assert letters([*(tmp_path / "d").iterdir()]) == places(pattern, "x")
+
+
+@pytest.mark.parametrize("kind", [StreamWriter, BatchWriter])
+def test_refused_rows_without_dead_letters_are_where_the_error_says(
+    narrow: BrokerProcess, tmp_path: Path, kind: type[StreamWriter] | type[BatchWriter]
+) -> None:
+    options = writing({"url": narrow.url, "staging": str(tmp_path / "s")})
+    writer = kind(options, COLUMNS, overwrite=False)
+    if isinstance(writer, StreamWriter):
+        messages = [*staged(writer, ".x.", tmp_path / "s", tmp_path.name, 7)]
+        about: tuple[Any, ...] = (messages, 7)
+    else:
+        messages = [writer.write(iter([rows(".x.")]))]
+        about = (messages,)
+    with pytest.raises(TidingsError, match=r"has refused 1 of 3 rows, the last since") as problem:
+        writer.commit(*about)
+    writer.abort(*about)  # as Spark does
+    where = re.search(r"They are in (\S+);", str(problem.value))
+    assert where is not None
+    assert letters([*Path(where[1]).parent.glob(Path(where[1]).name)]) == [1]
