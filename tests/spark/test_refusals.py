@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +21,7 @@ from pyspark.sql.types import LongType, StructType
 
 from tests.client.brokers import BrokerProcess
 from tests.spark.brokers import log_of, running
+from tidings.client import connect_sync
 from tidings.events import TidingsError
 from tidings.spark.format.options import writing
 from tidings.spark.format.sink import BatchWriter, Staged, StreamWriter, _Writer
@@ -158,3 +162,27 @@ def test_refused_rows_without_dead_letters_are_where_the_error_says(
     where = re.search(r"They are in (\S+);", str(problem.value))
     assert where is not None
     assert letters([*Path(where[1]).parent.glob(Path(where[1]).name)]) == [1]
+
+
+def test_a_batch_leaves_nothing_at_the_broker_but_its_rows(
+    narrow: BrokerProcess, tmp_path: Path
+) -> None:
+    def publishers() -> list[str]:
+        with connect_sync(narrow.url, name="later") as client:
+            client.publish({"number": 0})  # what the broker was told before is on its disk then
+        path = f"file:{narrow.folder / 'store' / 'broker.db'}?mode=ro"
+        with closing(sqlite3.connect(path, uri=True, timeout=30)) as connection:
+            found = connection.execute("SELECT key FROM state WHERE key LIKE 'publisher:%'")
+            return [key for (key,) in found]
+
+    before = publishers()
+    options = writing({"url": narrow.url, "staging": str(tmp_path / "s")})
+    writer = BatchWriter(options, COLUMNS, overwrite=False)
+    writer.commit([writer.write(iter([rows("...")]))])
+    assert publishers() == before
+    assert [*(tmp_path / "s").iterdir()] == []
+
+
+def test_who_says_no_folder_shares_none_with_others() -> None:
+    writer = BatchWriter(writing({}), COLUMNS, overwrite=False)
+    assert writer._folder.endswith(f"-{os.getuid()}")

@@ -10,6 +10,7 @@ A row that is no notification goes to the dead letters with the reason, or fails
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -85,6 +86,9 @@ class Staged(WriterCommitMessage):
 
 class _Writer:
     """What is the same of a batch and a stream."""
+
+    _resumes: bool
+    """Whether another process goes on if this one is killed, under the same session's name."""
 
     def __init__(self, options: Writing, schema: StructType, *, overwrite: bool) -> None:
         if overwrite:
@@ -162,7 +166,7 @@ class _Writer:
         client = await connect(
             broker.url,
             token=broker.token,
-            name=f"spark-{staging.folder.name}",
+            name=f"spark-{staging.folder.name}" if self._resumes else None,
             tls=broker.authority,
             wait=broker.timeout,
         )
@@ -269,6 +273,8 @@ class _Writer:
 class StreamWriter(_Writer, DataSourceStreamArrowWriter):
     """Publishes each row of a stream once."""
 
+    _resumes = True
+
     def __init__(self, options: Writing, schema: StructType, *, overwrite: bool) -> None:
         super().__init__(options, schema, overwrite=overwrite)
         if options.staging is None:
@@ -304,9 +310,12 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
 class BatchWriter(_Writer, DataSourceArrowWriter):
     """Publishes the rows of a batch: each once if the job is run once."""
 
+    _resumes = False
+
     def __init__(self, options: Writing, schema: StructType, *, overwrite: bool) -> None:
         super().__init__(options, schema, overwrite=overwrite)
-        self._folder = options.staging or str(Path(tempfile.gettempdir()) / "tidings-staging")
+        shared = Path(tempfile.gettempdir()) / f"tidings-staging-{os.getuid()}"
+        self._folder = options.staging or str(shared)
         self._job = uuid4().hex
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
