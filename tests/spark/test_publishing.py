@@ -39,6 +39,7 @@ class Served:
 
     def __init__(self, broker: BrokerProcess, folder: Path, events: int, names: int) -> None:
         with connect_sync(broker.url) as client:
+            client.advertise("TRUE")
             client.publish_many(registration(f"desk-{n:05}", f"n >= {n}") for n in range(names))
             client.publish_many({"n": n % (2 * names), "text": "x" * 20} for n in range(events))
         lake = Lake(folder / "table", filter=ALL)
@@ -112,6 +113,13 @@ def test_stretches_of_a_batch_have_lanes_whose_numbers_rise() -> None:
             assert first > last.get(task.session, 0)
             last[task.session] = ROOM * stretch.end
     assert len(last) == 5
+
+
+def test_deliveries_are_advertised(tmp_path: Path) -> None:
+    with running(tmp_path / "broker", config='[routing]\nadvertisements = "covering"\n') as broker:
+        served = Served(broker, tmp_path, events=10, names=2)
+        assert served.run(served.task())["refused"] == 0
+        assert published(broker) == served.wanted
 
 
 TASK = """

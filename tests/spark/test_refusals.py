@@ -41,6 +41,13 @@ def narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
         yield found
 
 
+@pytest.fixture
+def strict(tmp_path: Path) -> Iterator[BrokerProcess]:
+    """A broker that takes only what was advertised."""
+    with running(tmp_path / "broker", config='[routing]\nadvertisements = "covering"\n') as found:
+        yield found
+
+
 def rows(pattern: str) -> pa.RecordBatch:
     """A row for each letter, numbered; the broker refuses those with an x."""
     count = len(pattern)
@@ -162,6 +169,24 @@ def test_refused_rows_without_dead_letters_are_where_the_error_says(
     where = re.search(r"They are in (\S+);", str(problem.value))
     assert where is not None
     assert letters([*Path(where[1]).parent.glob(Path(where[1]).name)]) == [1]
+
+
+def test_rows_that_were_not_advertised_are_refused_and_the_option_is_named(
+    strict: BrokerProcess, tmp_path: Path
+) -> None:
+    said = {"url": strict.url, "staging": str(tmp_path / "s")}
+
+    def publish(**more: str) -> None:
+        writer = BatchWriter(writing({**said, **more}), COLUMNS, overwrite=False)
+        writer.commit([writer.write(iter([rows("..x")]))])
+
+    with pytest.raises(TidingsError, match=r"3 of 3 rows.*advertise it first, with the option adv"):
+        publish()
+    with pytest.raises(TidingsError, match=r"1 of 3 rows.*; advertise it first\. They are in"):
+        publish(advertise="NOT EXISTS b")
+    assert published(strict) == [0, 1]
+    publish(advertise="EXISTS number")
+    assert published(strict) == [0, 1, 0, 1, 2]
 
 
 def test_a_batch_leaves_nothing_at_the_broker_but_its_rows(

@@ -15,6 +15,7 @@ from tidings.client import Event, connect_sync
 from tidings.events import Filter, Notification, TidingsError
 from tidings.events.values import time_text
 from tidings.spark.bulk.registrations import (
+    ALL,
     ID,
     TIME,
     cancellation,
@@ -52,6 +53,7 @@ def subscribe_in_bulk(
             client.subscribe(wanted, durable=_durable(name)) as events,
         ):
             if said is not None:
+                client.advertise(ALL)
                 client.publish(said)
             if sys.stderr.isatty():
                 remark(f"listening at {client.broker} to what is delivered; Ctrl-C ends")
@@ -70,6 +72,7 @@ def cancel(name: str, *, url: str, token: str | None, authority: str | None) -> 
     """End a bulk subscription, and forget how far its deliveries were read."""
     said = cancellation(name)
     with connect_sync(url, token=token, tls=authority, on_status=lost) as client:
+        client.advertise(ALL)
         client.publish(said)
         client.subscribe(deliveries_to(name), durable=_durable(name)).forget()
     remark(f"{name} is cancelled")
@@ -88,6 +91,7 @@ def register_many(
             check_name(str(key))
         count = shown.counter("registered", len(found))
         with connect_sync(url, token=token, tls=authority, on_status=lost) as client:
+            client.advertise(ALL)
             kept = client.publish_many(_registrations(found, count, is_cancelled=is_cancelled))
     remark(f"{kept:,} subscriptions {'cancelled' if is_cancelled else 'registered'}")
     return 0

@@ -163,6 +163,7 @@ class Publisher:
 
     def __enter__(self) -> Publisher:
         client = self._client.open()
+        client.advertise(f"EXISTS {FOR}")
         self._behind = max(client.kept, self._number)
         start, known = self._task.judged.stretch.start, self._behind - self._number
         # Whoever goes on keeps the letters of those who were there before.

@@ -28,7 +28,7 @@ _READING: Final = (
     "deliver",
     "deadLetters",
 )
-_WRITING: Final = (*_BOTH, "staging", "deadLetters", "maxEventBytes")
+_WRITING: Final = (*_BOTH, "staging", "deadLetters", "maxEventBytes", "advertise")
 _AT_A_TIME: Final = 1_000_000
 """Whatever has gathered, a batch of a stream has no more ticks, so that it ends before long."""
 _SPARKS: Final = frozenset({"checkpointlocation", "queryname"})
@@ -80,6 +80,8 @@ class Writing:
     dead_letters: str | None
     most: int
     """A row of more bytes is no notification."""
+    advertise: Filter | None
+    """What to say first that will be published."""
 
 
 def reading(options: Mapping[str, str], *, is_stream: bool) -> Reading:
@@ -130,6 +132,7 @@ def writing(options: Mapping[str, str]) -> Writing:
         staging=None if folder is None else _folder("staging", folder),
         dead_letters=_folder("deadLetters", said["deadLetters"]) if "deadLetters" in said else None,
         most=_count("maxEventBytes", said.get("maxEventBytes", str(1 << 20))),
+        advertise=Filter.parse(said["advertise"]) if "advertise" in said else None,
     )
 
 

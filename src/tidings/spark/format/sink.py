@@ -69,6 +69,8 @@ _LOOK: Final = 0.2
 _AT_ONCE: Final = 1_000
 """So many rows are published before what was refused of them is written down: a broker remembers
 no more refusals."""
+_ADVERTISE: Final = "advertise it first"
+"""How a broker's refusal ends of what was not advertised."""
 _SHOWN: Final = 200
 
 
@@ -171,6 +173,7 @@ class _Writer:
             wait=broker.timeout,
         )
         try:
+            await self._advertise(client)
             if manifest is None:
                 _check_size(client, messages)  # while other rows can still be staged instead
                 manifest = _decided(client, messages, batch)
@@ -194,6 +197,19 @@ class _Writer:
                 f"since {manifest.reason}. They are in {self._letters(staging, manifest, '*')}; "
                 "the others are published"
             )
+
+    async def _advertise(self, client: Client) -> None:
+        broker, offered = self._options.broker, self._options.advertise
+        if offered is None:
+            return
+        try:
+            async with asyncio.timeout(broker.timeout):
+                await client.advertise(offered)
+        except TimeoutError:
+            raise TidingsError(
+                f"the broker at {broker.url} has not answered within {broker.timeout:g} seconds; "
+                "nothing more is published"
+            ) from None
 
     async def _send(self, client: Client, staging: Staging, manifest: Manifest) -> Manifest:
         """Publish what was not, and write down what is refused; returns what came of it."""
@@ -221,7 +237,10 @@ class _Writer:
         refused: list[tuple[Event, str]] = []
 
         def refuse(index: int, problem: TidingsError) -> None:
-            refused.append((rows[index], str(problem)))
+            reason = str(problem)
+            if self._options.advertise is None and reason.endswith(_ADVERTISE):
+                reason += ", with the option advertise"
+            refused.append((rows[index], reason))
 
         said = (event.notification for event in rows)
         work = asyncio.create_task(client.publish_many(said, on_refused=refuse))
