@@ -12,12 +12,14 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from math import nan
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.types import LongType, StructType
+from pyspark.sql.types import DoubleType, LongType, StructType
 
 from tests.client.brokers import BrokerProcess
 from tests.spark.brokers import log_of, running
@@ -187,6 +189,28 @@ def test_rows_that_were_not_advertised_are_refused_and_the_option_is_named(
     assert published(strict) == [0, 1]
     publish(advertise="EXISTS number")
     assert published(strict) == [0, 1, 0, 1, 2]
+
+
+def test_rows_are_reported_with_their_key(narrow: BrokerProcess, tmp_path: Path) -> None:
+    said = {"url": narrow.url, "staging": str(tmp_path / "s"), "key": "number, price"}
+    schema = StructType().add("number", LongType()).add("price", DoubleType()).add("a", LongType())
+    columns = {"number": [7, 8, 9], "price": [1.5, nan, None], "a": [1, 1, 1]}
+
+    def publish(**more: str) -> None:
+        writer = BatchWriter(writing({**said, **more}), schema, overwrite=False)
+        writer.commit([writer.write(iter([pa.record_batch(columns)]))])
+
+    with pytest.raises(TidingsError, match=r"partition 0 \(number 8, price nan\) is no notif"):
+        publish()
+    publish(deadLetters=str(tmp_path / "d"))
+    found = [line for file in (tmp_path / "d").iterdir() for line in file.read_text().splitlines()]
+    keys = [(letter["row"], letter["key"]) for letter in map(json.loads, found)]
+    assert sorted(keys, key=itemgetter(0)) == [
+        (1, {"number": 7, "price": 1.5}),  # refused by the broker
+        (2, {"number": 8, "price": "nan"}),
+    ]
+    with pytest.raises(TidingsError, match="option key: 'id' is none of number, price, a"):
+        publish(key="id")
 
 
 def test_a_batch_leaves_nothing_at_the_broker_but_its_rows(

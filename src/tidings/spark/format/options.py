@@ -28,7 +28,7 @@ _READING: Final = (
     "deliver",
     "deadLetters",
 )
-_WRITING: Final = (*_BOTH, "staging", "deadLetters", "maxEventBytes", "advertise")
+_WRITING: Final = (*_BOTH, "staging", "deadLetters", "maxEventBytes", "advertise", "key")
 _AT_A_TIME: Final = 1_000_000
 """Whatever has gathered, a batch of a stream has no more ticks, so that it ends before long."""
 _SPARKS: Final = frozenset({"checkpointlocation", "queryname"})
@@ -82,6 +82,8 @@ class Writing:
     """A row of more bytes is no notification."""
     advertise: Filter | None
     """What to say first that will be published."""
+    key: tuple[str, ...]
+    """The columns by which a row is known that is not published."""
 
 
 def reading(options: Mapping[str, str], *, is_stream: bool) -> Reading:
@@ -133,6 +135,7 @@ def writing(options: Mapping[str, str]) -> Writing:
         dead_letters=_folder("deadLetters", said["deadLetters"]) if "deadLetters" in said else None,
         most=_count("maxEventBytes", said.get("maxEventBytes", str(1 << 20))),
         advertise=Filter.parse(said["advertise"]) if "advertise" in said else None,
+        key=tuple(name.strip() for name in said["key"].split(",")) if "key" in said else (),
     )
 
 

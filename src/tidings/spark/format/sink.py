@@ -13,7 +13,7 @@ import asyncio
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice
@@ -99,6 +99,10 @@ class _Writer:
             _check(field.name, field.dataType)
         self._options = options
         self._names = schema.fieldNames()
+        plain = [field.name for field in schema if isinstance(field.dataType, _PLAIN)]
+        for name in options.key:
+            if name not in plain:
+                raise TidingsError(f"option key: {name!r} is none of {', '.join(plain)}")
         self._is_json = self._names == [_EVENT] and isinstance(schema[0].dataType, StringType)
 
     def _stage(
@@ -131,12 +135,20 @@ class _Writer:
                     yield number, self._notification(row, limits)
                 except TidingsError as problem:
                     if refused is None:
+                        known = ", ".join(f"{name} {row[name]}" for name in self._options.key)
                         raise TidingsError(
-                            f"row {number} of partition {partition} is no notification: {problem}. "
+                            f"row {number} of partition {partition} "
+                            f"{f'({known}) ' if known else ''}is no notification: {problem}. "
                             f"It is {str(row)[:_SHOWN]}. With the option deadLetters, a folder, "
                             "such rows go there"
                         ) from None
-                    refused.add({"partition": partition, "row": number}, str(problem), row)
+                    where = {"partition": partition, "row": number, **self._key(row)}
+                    refused.add(where, str(problem), row)
+
+    def _key(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """What a letter says of the key of a row."""
+        names = self._options.key
+        return {"key": {name: row.get(name) for name in names}} if names else {}
 
     def _notification(self, row: dict[str, Any], limits: WireLimits) -> Notification:
         if not self._is_json:
@@ -266,7 +278,9 @@ class _Writer:
         path = self._letters(staging, manifest, manifest.settled)
         with DeadLetters(str(path.parent), path.name) as letters:
             for event, reason in refused:
-                letters.add({"row": event.tick}, reason, event.notification.to_json())
+                said = event.notification
+                where = {"row": event.tick, **self._key(said.attributes)}
+                letters.add(where, reason, said.to_json())
         noted = replace(
             manifest,
             settled=settled,

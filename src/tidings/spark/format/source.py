@@ -39,7 +39,8 @@ class TidingsSource(DataSource):
 
     To publish: `staging`, a folder that the driver and all workers share (a stream has one in
     its checkpointLocation); `deadLetters`, a folder for rows that are no notifications, which
-    otherwise fail the query; `maxEventBytes`, above which a row is none (1 MiB); `advertise`, a
+    otherwise fail the query, or that the broker refuses; `key`, the columns by which such a row
+    is known (`"desk, number"`); `maxEventBytes`, above which a row is none (1 MiB); `advertise`, a
     filter that says what will be published, which some brokers want to know first.
     """
 
