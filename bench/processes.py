@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -49,4 +50,24 @@ def used(pid: int | None = None) -> float:
     It only grows, so the greatest of some looks is right: one that ends while others are looked at
     is missing, and its parent does not count it yet.
     """
-    return max(sum(member.seconds for member in family(pid).values()) for _ in range(3))
+    return max(_used(family(pid)) for _ in range(3))
+
+
+_orphaned: dict[int, float] = {}
+"""What was last seen of processes whose parent will never count them: Spark's Python."""
+
+
+def _used(members: dict[int, Process]) -> float:
+    for pid, member in members.items():
+        if _ignores_children(member.parent):
+            _orphaned[pid] = member.seconds
+    gone = _orphaned.keys() - members.keys()
+    return sum(m.seconds for m in members.values()) + sum(_orphaned[pid] for pid in gone)
+
+
+def _ignores_children(pid: int) -> bool:
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines():
+            if line.startswith("SigIgn:"):
+                return bool(int(line.split()[1], 16) >> (signal.SIGCHLD - 1) & 1)
+    return False
