@@ -170,6 +170,25 @@ def test_a_snapshot_that_is_damaged_is_passed_over(tmp_path: Path, left: int) ->
     assert keeper.known.count == 99
 
 
+def test_a_failure_on_the_way_loses_no_subscription(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    for n in range(3):
+        said = registration(f"d{n}", f"n = {n}")
+        lake.append([Archived("paris", n + 1, BEGIN + timedelta(days=n), said)], "test", n + 1)
+    moving, keeper = Bulk(tmp_path), Keeper(tmp_path)
+    moving.move({"paris": 1})
+    last = tmp_path / max(lake.files())
+    hidden = last.rename(tmp_path / "hidden")
+    for go in (lambda: moving.move(lake.held()), keeper.follow):
+        with pytest.raises((TidingsError, OSError)):
+            go()
+    hidden.rename(last)
+    index = moving.move(lake.held())
+    assert [index.match(Notification({"n": n})) for n in range(3)] == [["d0"], ["d1"], ["d2"]]
+    keeper.follow()
+    assert keeper.known.count == 3
+
+
 def test_where_there_is_no_lake_there_are_no_registrations(tmp_path: Path) -> None:
     for ask in (lambda: Position(tmp_path).cursor(), lambda: Bulk(tmp_path)):
         with pytest.raises(TidingsError, match="there are no registrations here"):

@@ -84,15 +84,22 @@ class Bulk:
     def move(self, cursor: Mapping[str, int]) -> Index:
         """The index of what is in force as of the cursor; it changes with the next `move`."""
         if dict(cursor) != self.cursor:
-            if not self.cursor or not is_behind(self.cursor, cursor):
-                self._begin()
-                self._restore(cursor)
-            change = self._known.hear(self._lake.events(since=self.cursor, until=cursor))
-            for name in change.removed:
-                self.index.remove(name)
-            self._add(change.added)
-            self.cursor = dict(cursor)
+            try:
+                self._go(cursor)
+            except BaseException:
+                self._begin()  # else what was heard of by then is known, but not in the index
+                raise
         return self.index
+
+    def _go(self, cursor: Mapping[str, int]) -> None:
+        if not self.cursor or not is_behind(self.cursor, cursor):
+            self._begin()
+            self._restore(cursor)
+        change = self._known.hear(self._lake.events(since=self.cursor, until=cursor))
+        for name in change.removed:
+            self.index.remove(name)
+        self._add(change.added)
+        self.cursor = dict(cursor)
 
     def _add(self, filters: Mapping[str, Filter]) -> None:
         if filters:
@@ -115,6 +122,9 @@ class Keeper:
     def __init__(self, path: str | Path) -> None:
         self._lake = Lake(path)
         self._position = Position(path)
+        self._begin()
+
+    def _begin(self) -> None:
         self.cursor: Cursor = {}
         self.known = Registrations()
         self._unwritten = 0
@@ -122,8 +132,14 @@ class Keeper:
     def follow(self) -> None:
         """Take in what is new in the lake."""
         cursor = self._position.cursor()
-        if cursor == self.cursor:
-            return
+        if cursor != self.cursor:
+            try:
+                self._go(cursor)
+            except BaseException:
+                self._begin()  # else what was heard of by then is known, but not counted
+                raise
+
+    def _go(self, cursor: Cursor) -> None:
         if not self.cursor and (found := snapshot_before(self._lake.path, cursor)) is not None:
             self.cursor, entries = found
             self.known.restore(entries)
