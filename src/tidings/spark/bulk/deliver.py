@@ -39,8 +39,6 @@ EVERY: Final = 0.3
 """Seconds within which a registration is in the table."""
 AT_A_TIME: Final = 50_000
 """So many ticks make a batch at most: what has gathered is delivered bit by bit."""
-AT_A_TIME_BY_INBOX: Final = 10_000
-"""The same for an inbox: its rows, one for each event and name, go through this process."""
 _PACE: Final = "250 milliseconds"
 """Batches begin no sooner after each other: each costs Spark 0.1 s of processor time."""
 _GLANCE: Final = 0.5
@@ -92,8 +90,7 @@ def deliver(
         said = {"url": url, "token": token, "authority": authority, "subscriptions": str(table)}
         said["filter"] = str(EVERYTHING)  # not what is delivered
         reading = {name: text for name, text in said.items() if text is not None}
-        most = AT_A_TIME if inbox is None else AT_A_TIME_BY_INBOX
-        reading |= {"maxEventsPerTrigger": str(most), "timeout": _PATIENCE, "onGap": on_gap}
+        reading |= {"maxEventsPerTrigger": str(AT_A_TIME), "timeout": _PATIENCE, "onGap": on_gap}
         reading |= options or {}
         with _settings(spark):  # a query keeps those that it began with
             if inbox is None:
@@ -180,10 +177,11 @@ def _collecting(
 ) -> StreamingQuery:
     from tidings.spark.bulk.inbox import Inbox
 
-    rows = spark.readStream.format("tidings").options(**reading).load()
+    schema = "matches ARRAY<STRING>, id STRING, time TIMESTAMP, attributes STRING"
+    rows = spark.readStream.format("tidings").schema(schema).options(**reading).load()
     counted = _counted(rows, "1", "size(matches)", "0", "unix_micros(time) / 1e6")
-    single = counted.selectExpr("explode(matches) AS name", "id", "time", "attributes AS event")
-    writer = single.writeStream.foreachBatch(Inbox(inbox).take).trigger(processingTime=_PACE)
+    events = counted.withColumnRenamed("attributes", "event")
+    writer = events.writeStream.foreachBatch(Inbox(inbox).take).trigger(processingTime=_PACE)
     return writer.option("checkpointLocation", str(place / "checkpoint-inbox")).start()
 
 

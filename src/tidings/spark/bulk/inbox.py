@@ -1,26 +1,30 @@
 """The inbox: deliveries as a Delta table, for subscribers who would rather ask than be told.
 
 A row is a delivery: `name`, the `id` and `time` of the event, the `day` it was published, and the
-event in JSON. The number of each batch is kept with its rows in one commit, so that a batch which
-Spark brings again is known.
+event in JSON. Tasks write the rows, since a popular event has a million of them; the driver adds
+their files in one commit, together with the number of the batch, so that a batch which Spark
+brings again is known.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from deltalake.exceptions import TableNotFoundError
 
 from tidings.events import TidingsError
-
-try:
-    from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
-    from deltalake.exceptions import TableNotFoundError
-except ImportError as problem:
-    raise TidingsError(
-        f"The inbox needs Delta ({problem}). Try: pip install 'tidings[spark]'"
-    ) from None
+from tidings.spark.lakes.delta import DeltaTable, commit
+from tidings.spark.lakes.files import File, Written, statistics
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -35,43 +39,85 @@ COLUMNS: Final = pa.schema(
     ]
 )
 _QUERY: Final = "sql.streaming.queryId"
+_FILES: Final = "path STRING, size BIGINT, day STRING, statistics STRING"
+"""What a task tells of the files it has written: the fields of `File`."""
+_BYTES: Final = 64 << 20
+"""So much JSON is in memory at a time, and in a file."""
 _COMPACT: Final = 500
 """After so many commits small files are joined."""
 
 
 class Inbox:
-    """A Delta table in a folder, made when it is missing."""
+    """A Delta table in a folder, made when it is missing; all tasks must see the folder."""
 
     def __init__(self, path: Path) -> None:
+        """`TidingsError` if there is something else, or nothing can be there."""
         self._path = path
-        self._commits = 0
         _opened(path)
 
     def take(self, rows: DataFrame, batch: int) -> None:
-        """Append the rows (name, id, time, event) of a query's batch, if they are not there."""
+        """Add the deliveries of a query's batch, if they are not there.
+
+        The rows are events: `matches` (the names), `id`, `time`, and `event` (in JSON).
+        """
         query = rows.sparkSession.sparkContext.getLocalProperty(_QUERY)
         assert query is not None
-        self.append(rows.toArrow(), query, batch)
+        if not self._has(query, batch):
+            told = rows.mapInArrow(partial(_tell_files, self._path), _FILES).collect()
+            self.add([File(**row.asDict()) for row in told], query, batch)
 
-    def append(self, rows: pa.Table, query: str, batch: int) -> bool:
-        """Add the deliveries of a batch; False if they are there already."""
+    def _has(self, query: str, batch: int) -> bool:
+        last = _opened(self._path).transaction_version(query)
+        return last is not None and last >= batch
+
+    def add(self, files: list[File], query: str, batch: int) -> None:
+        """Commit the files of a batch, which is not there yet."""
+        if not files:
+            return
         table = _opened(self._path)
-        last = table.transaction_version(query)
-        if last is not None and last >= batch:
-            return False
-        if rows.num_rows:
-            days: Any = rows["time"].cast(pa.date32())
-            whole = rows.append_column("day", days).select(COLUMNS.names).cast(COLUMNS)
-            write_deltalake(
-                table,
-                whole,
-                mode="append",
-                commit_properties=CommitProperties(app_transactions=[Transaction(query, batch)]),
-            )
-            self._commits += 1
-            if self._commits % _COMPACT == 0:
-                _opened(self._path).optimize.compact()
-        return True
+        commit(table, [Written(tuple(files))], {query: batch})
+        table.update_incremental()
+        if table.version() % _COMPACT == 0:
+            table.optimize.compact()
+
+
+# -- rows, in tasks --------------------------------------------------------------------------------
+
+
+def _tell_files(folder: Path, events: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in events:
+        if told := [asdict(file) for file in write(folder, batch)]:
+            yield pa.RecordBatch.from_pylist(told)
+
+
+def write(folder: Path, events: pa.RecordBatch) -> Iterator[File]:
+    """Write a row for each name of each event; the files are nothing until they are committed."""
+    for rows in _deliveries(events):
+        for day in pc.unique(rows["day"]).to_pylist():
+            part = rows.filter(pc.equal(rows["day"], day)).drop_columns("day")
+            path = folder / f"day={day}" / f"part-{uuid4()}.zstd.parquet"
+            path.parent.mkdir(exist_ok=True)
+            said: list[Any] = []
+            pq.write_table(part, path, compression="zstd", metadata_collector=said)
+            size, about = path.stat().st_size, statistics(part, said[0])
+            yield File(f"day={day}/{path.name}", size, str(day), about)
+
+
+def _deliveries(events: pa.RecordBatch) -> Iterator[pa.Table]:
+    """A row for each name, about as many at a time as `_BYTES` allow."""
+    names, owners = pc.list_flatten(events["matches"]), pc.list_parent_indices(events["matches"])
+    sizes = np.cumsum(pc.binary_length(events["event"]).to_numpy().astype(np.int64)[owners])
+    cuts = np.flatnonzero(np.diff(sizes // _BYTES)) + 1
+    times = events["time"].cast(COLUMNS.field("time").type)
+    whole = pa.table(
+        [events["id"], times, events["event"], times.cast(pa.date32())], COLUMNS.names[1:]
+    )
+    for first, end in pairwise([0, *cuts.tolist(), len(names)]):
+        rows = whole.take(owners[first:end])
+        yield rows.add_column(0, "name", names[first:end]).cast(COLUMNS)
+
+
+# -- the table -------------------------------------------------------------------------------------
 
 
 def _opened(path: Path) -> DeltaTable:
