@@ -8,26 +8,29 @@ brings again is known.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
 from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from deltalake.exceptions import TableNotFoundError
 
 from tidings.events import TidingsError
-from tidings.spark.lakes.delta import DeltaTable, commit
+from tidings.spark.lakes.delta import DeltaTable, commit, first_line, found
 from tidings.spark.lakes.files import File, Written, statistics
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+_log = logging.getLogger("tidings.spark")
 
 COLUMNS: Final = pa.schema(
     [
@@ -78,7 +81,15 @@ class Inbox:
         commit(table, [Written(tuple(files))], {query: batch})
         table.update_incremental()
         if table.version() % _COMPACT == 0:
+            self._join(table)
+
+    def _join(self, table: DeltaTable) -> None:
+        """Join small files, and delete what has been nobody's for a week."""
+        try:
             table.optimize.compact()
+            table.vacuum(dry_run=False, full=True)
+        except Exception as problem:  # what is there is as good as before
+            _log.warning("%s: small files could not be joined: %s", self._path, problem)
 
 
 # -- rows, in tasks --------------------------------------------------------------------------------
@@ -121,9 +132,24 @@ def _deliveries(events: pa.RecordBatch) -> Iterator[pa.Table]:
 
 
 def _opened(path: Path) -> DeltaTable:
+    if (read := unquote(str(path))) != str(path):
+        raise TidingsError(f"{path}: Delta takes this name for {read}; an inbox needs another one")
+    if not (path / "_delta_log").is_dir():
+        _make(path)
+    table = found(path)
+    held = pa.schema(table.schema().to_arrow())
+    if held.names != COLUMNS.names:
+        raise TidingsError(
+            f"{path}: this is no inbox: its columns are {', '.join(held.names[:9])} instead of "
+            f"{', '.join(COLUMNS.names)}. Name a folder that is new, or an inbox"
+        )
+    return table
+
+
+def _make(path: Path) -> None:
+    if path.exists() and not (path.is_dir() and not any(path.iterdir())):
+        raise TidingsError(f"{path}: there is something else here, no inbox")
     try:
-        return DeltaTable(path)
-    except TableNotFoundError:
-        if path.exists() and any(path.iterdir()):
-            raise TidingsError(f"{path}: there is something else here, no inbox") from None
-        return DeltaTable.create(path, COLUMNS, partition_by=["day"])
+        DeltaTable.create(path, COLUMNS, partition_by=["day"])
+    except Exception as problem:
+        raise TidingsError(f"{path}: no inbox can be made here: {first_line(problem)}") from None
