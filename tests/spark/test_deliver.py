@@ -263,7 +263,29 @@ class Ear:
         until(hears)
 
 
-def test_it_can_be_stopped_while_it_waits_for_a_broker(spark: Any, tmp_path: Path) -> None:
+# -- a broker that is away -----------------------------------------------------------------------
+
+
+def is_waiting(caplog: pytest.LogCaptureFixture) -> bool:
+    return "it is tried again" in caplog.text
+
+
+def test_it_waits_for_a_broker_that_is_away_when_it_begins(
+    spark: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with running(tmp_path / "broker") as broker:
+        with connect_sync(broker.url) as client:
+            client.publish(registration("desk-7", "n < 5"))
+        broker.kill()
+        with Deliverer(spark, broker, tmp_path / "deliver") as deliverer:
+            until(lambda: deliverer.check() and is_waiting(caplog))
+            broker.start()
+            until(lambda: deliverer.check() and deliverer.report.subscriptions == 1)
+
+
+def test_it_can_be_stopped_while_it_waits_for_a_broker(
+    spark: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     stop, reports = threading.Event(), []
     away = threading.Thread(
         target=lambda: reports.append(
@@ -271,8 +293,9 @@ def test_it_can_be_stopped_while_it_waits_for_a_broker(spark: Any, tmp_path: Pat
         ),
         daemon=True,
     )
-    stop.set()
     away.start()
+    until(lambda: away.is_alive() and is_waiting(caplog))
+    stop.set()
     away.join(60)
     assert [report.events for report in reports] == [0]
 

@@ -15,6 +15,7 @@ same ticks and judges by the same table, so that the broker knows what of it was
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from tidings.client import ConnectionFailed
 from tidings.events import TidingsError
 from tidings.spark.archiving.archive import archive
 from tidings.spark.bulk.bulk import Keeper
@@ -30,10 +32,13 @@ from tidings.spark.bulk.tally import METRICS, Report, Tally
 from tidings.spark.failures import cause
 from tidings.spark.format.options import Broker, OnGap
 from tidings.spark.lakes.lake import EVERYTHING, Lake
+from tidings.spark.streams.absence import Patience
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+
+_log = logging.getLogger("tidings.spark")
 
 EVERY: Final = 0.3
 """Seconds within which a registration is in the table."""
@@ -44,6 +49,8 @@ _PACE: Final = "250 milliseconds"
 _GLANCE: Final = 0.5
 _PATIENCE: Final = "120"
 """Seconds that a broker may be away before it is an error."""
+_AGAIN: Final = 1.0
+"""Seconds between two attempts to find one."""
 _LOOK: Final = 0.01
 _GRACE: Final = 5.0
 """Seconds that a batch gets to end, when it is all to end."""
@@ -77,6 +84,7 @@ def deliver(
     one, it goes on where it was. A new one begins now, with all registrations that are kept.
     What is delivered is published at the broker, or appended to `inbox`, a Delta table. With
     `skip_gaps` it goes on though brokers no longer keep what comes next, which else is an error.
+    A broker that is away is waited for, from the beginning; after two minutes it is an error.
     `options` are more of those that the format takes for reading.
     """
     from tidings.spark import install
@@ -87,6 +95,8 @@ def deliver(
     on_gap: OnGap = "continue" if skip_gaps else "fail"
     stop = stop or threading.Event()
     with _Registrar(Broker(url, token, authority=authority), table, on_gap, stop) as registrar:
+        if stop.is_set():
+            return Tally().report(registrar.keeper.known)
         said = {"url": url, "token": token, "authority": authority, "subscriptions": str(table)}
         said["filter"] = str(EVERYTHING)  # not what is delivered
         reading = {name: text for name, text in said.items() if text is not None}
@@ -141,16 +151,28 @@ class _Registrar(threading.Thread):
         return self
 
     def _archive(self, *, until: Literal["live"] | None, stop: threading.Event) -> None:
-        archive(
-            self._broker.url,
-            self._lake,
-            token=self._broker.token,
-            tls=self._broker.authority,
-            every=EVERY,
-            until=until,
-            on_gap=self._on_gap,
-            stop=stop,
-        )
+        """As `archive` does, but a broker that is away at the beginning is waited for."""
+        patience, level = Patience(float(_PATIENCE)), logging.WARNING
+        while not stop.is_set():
+            try:
+                archive(
+                    self._broker.url,
+                    self._lake,
+                    token=self._broker.token,
+                    tls=self._broker.authority,
+                    every=EVERY,
+                    until=until,
+                    on_gap=self._on_gap,
+                    stop=stop,
+                )
+            except ConnectionFailed as problem:
+                if patience.is_over:
+                    raise
+                _log.log(level, "%s; it is tried again for %s seconds", problem, _PATIENCE)
+                level = logging.DEBUG  # once is enough
+                stop.wait(_AGAIN)
+            else:
+                return
 
     def __exit__(self, *_: object) -> None:
         self._end.set()
