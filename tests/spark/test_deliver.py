@@ -23,6 +23,7 @@ from tests.spark.brokers import log_of, running
 from tests.spark.delivered import offsets, published, wanted
 from tidings.client import connect_sync
 from tidings.events import Notification
+from tidings.spark.bulk.bulk import Keeper
 from tidings.spark.bulk.deliver import deliver
 from tidings.spark.bulk.registrations import cancellation, deliveries, original, registration
 from tidings.spark.bulk.tally import Report
@@ -298,6 +299,32 @@ def test_it_can_be_stopped_while_it_waits_for_a_broker(
     stop.set()
     away.join(60)
     assert [report.events for report in reports] == [0]
+
+
+def test_batches_are_counted_while_filters_are_parsed(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark tells of the last batches only: whoever does not look in time misses some."""
+    parsing, parsed, follow = threading.Event(), threading.Event(), Keeper.follow
+
+    def slowly(keeper: Keeper) -> None:
+        if keeper.known.count:
+            parsing.set()
+            parsed.wait(PATIENCE)
+        follow(keeper)
+
+    monkeypatch.setattr(Keeper, "follow", slowly)
+    with running(tmp_path / "broker") as broker, connect_sync(broker.url) as client:
+        client.publish(registration("all", "TRUE"))
+        with Deliverer(spark, broker, tmp_path / "deliver") as deliverer:
+            try:
+                until(lambda: deliverer.check() and deliverer.report.batches)
+                client.publish(registration("more", "TRUE"))
+                until(lambda: deliverer.check() and parsing.is_set())
+                client.publish({"n": 1})
+                until(lambda: deliverer.check() and deliverer.report.delivered)
+            finally:
+                parsed.set()
 
 
 # -- the command -------------------------------------------------------------------------------

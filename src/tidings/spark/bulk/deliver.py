@@ -150,7 +150,13 @@ class _Registrar(threading.Thread):
         self.start()
         return self
 
-    def _archive(self, *, until: Literal["live"] | None, stop: threading.Event) -> None:
+    def _archive(
+        self,
+        *,
+        until: Literal["live"] | None,
+        stop: threading.Event,
+        progress: Callable[[Any], None] | None = None,
+    ) -> None:
         """As `archive` does, but a broker that is away at the beginning is waited for."""
         patience, level = Patience(float(_PATIENCE)), logging.WARNING
         while not stop.is_set():
@@ -163,6 +169,7 @@ class _Registrar(threading.Thread):
                     every=EVERY,
                     until=until,
                     on_gap=self._on_gap,
+                    progress=progress,
                     stop=stop,
                 )
             except ConnectionFailed as problem:
@@ -180,7 +187,8 @@ class _Registrar(threading.Thread):
 
     def run(self) -> None:
         try:
-            self._archive(until=None, stop=self._end)
+            # To follow may take long, which must not keep anybody from seeing how batches go.
+            self._archive(until=None, stop=self._end, progress=lambda _: self.keeper.follow())
         except BaseException as problem:
             self.problem = problem
 
@@ -231,7 +239,6 @@ def _followed(
         if not query.isActive:
             problem = query.exception()
             raise TidingsError(f"delivering has ended: {cause(problem)}") from None
-        registrar.keeper.follow()
         tally.add(query.recentProgress)
         if progress is not None:
             progress(tally.report(registrar.keeper.known))

@@ -78,12 +78,12 @@ class Tally:
             self._at = now
 
     def report(self, known: Registrations) -> Report:
-        """All so far."""
+        """All so far; others may be changing what is known."""
         return self._report._replace(
             seconds=monotonic() - self._began,
             subscriptions=known.count,
             refused=known.refusals,
-            why=next(reversed(known.refused.values()), ""),
+            why=["", *known.refused.values()][-1],
         )
 
 
