@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Sequence
 from hashlib import blake2b
@@ -13,7 +12,7 @@ import typer
 
 from tidings.cli.complaints import remark, shortened
 from tidings.cli.match import read_filters
-from tidings.cli.progress import progress
+from tidings.cli.progress import Line, progress
 from tidings.events import Schema
 from tidings.spark.matching.audit import Audit
 from tidings.spark.matching.audit_report import Summary, moment
@@ -51,10 +50,15 @@ def match_lake(
         remark(f"going on with what is in {out}.unfinished")
     began = time.monotonic()
     try:
-        shown_progress = _Shown(audit.events)
+        line = Line()
         with session_or_none("tidings pipeline match", master=master) as spark:
-            summary = audit.run(spark, shown_progress)
-        shown_progress.clear()
+            summary = audit.run(
+                spark,
+                lambda events, matches: line.count(
+                    events, audit.events, "events", f", {matches:,} matches"
+                ),
+            )
+        line.clear()
     except KeyboardInterrupt:
         remark(f"\nstopped; the same command goes on where it was, with {out}.unfinished")
         return INTERRUPTED
@@ -67,30 +71,6 @@ def _named(files: Sequence[Path]) -> str | None:
     if not all(file.is_file() for file in files):
         return None
     return blake2b(b"".join(file.read_bytes() for file in files), digest_size=16).hexdigest()
-
-
-class _Shown:
-    """Tells how far it is, on a terminal."""
-
-    def __init__(self, total: int) -> None:
-        self._total = total
-        self._begin: tuple[float, int] | None = None
-
-    def __call__(self, events: int, matches: int) -> None:
-        if not sys.stderr.isatty():
-            return
-        now = time.monotonic()
-        if self._begin is None:
-            self._begin = now, events
-        since, before = self._begin
-        rate = f", {(events - before) / (now - since):,.0f}/s" if now - since > 1 else ""
-        line = f"{events:,} of {self._total:,} events{rate}, {matches:,} matches"
-        typer.echo(f"\r\033[K{line}", nl=False, err=True)
-
-    def clear(self) -> None:
-        """Leave nothing of it on the terminal."""
-        if sys.stderr.isatty():
-            typer.echo("\r\033[K", nl=False, err=True)
 
 
 def _tell(summary: Summary, seconds: float | None = None) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
 from tidings.cli.complaints import remark
-from tidings.cli.progress import progress
+from tidings.cli.progress import Line, progress
 from tidings.cli.subscribe import Printer, interrupt, line, lost
 from tidings.client import Event, connect_sync
 from tidings.events import Filter, Notification, TidingsError
@@ -89,20 +89,21 @@ def register_many(
         found = read_filters(filters, None, shown)
         for key, _ in found:
             check_name(str(key))
-        count = shown.counter("registered", len(found))
-        with connect_sync(url, token=token, tls=authority, on_status=lost) as client:
-            client.advertise(ALL)
-            kept = client.publish_many(_registrations(found, count, is_cancelled=is_cancelled))
-    remark(f"{kept:,} subscriptions {'cancelled' if is_cancelled else 'registered'}")
+    what, told = "cancelled" if is_cancelled else "registered", Line()
+    with connect_sync(url, token=token, tls=authority, on_status=lost) as client:
+        client.advertise(ALL)
+        kept = client.publish_many(_registrations(found, what, told, is_cancelled=is_cancelled))
+    told.clear()
+    remark(f"{kept:,} subscriptions {what}")
     return 0
 
 
 def _registrations(
-    found: list[tuple[str | int, Filter]], count: Callable[[int], None], *, is_cancelled: bool
+    found: list[tuple[str | int, Filter]], what: str, told: Line, *, is_cancelled: bool
 ) -> Iterator[Notification]:
-    for key, filter_ in found:
+    for number, (key, filter_) in enumerate(found):
+        told.count(number, len(found), what)
         yield cancellation(str(key)) if is_cancelled else registration(str(key), filter_)
-        count(1)
 
 
 def _durable(name: str) -> str:

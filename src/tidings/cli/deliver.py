@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from pathlib import Path
-from time import monotonic
-from typing import Any, Final
 
 import typer
 
 from tidings.cli.complaints import remark
 from tidings.cli.pipeline import gaps_told, stopped_by_signals
+from tidings.cli.progress import Line
 from tidings.spark.bulk.deliver import deliver
 from tidings.spark.bulk.tally import Report
 from tidings.spark.sessions import session_for_python
-
-_SPARSE: Final = 10.0
-"""Seconds between two lines where nobody looks at a terminal."""
 
 
 def deliver_events(
@@ -33,6 +28,7 @@ def deliver_events(
 ) -> None:
     """Deliver until it is stopped; tells how it goes on stderr."""
     place = folder or default_folder(url)
+    line = Line()
     remark(f"the table of subscriptions is in {place}")
     with session_for_python("tidings deliver", master=master) as spark, gaps_told():
         stop = stopped_by_signals()  # only now: Spark sets a handler of its own
@@ -44,11 +40,10 @@ def deliver_events(
             authority=authority,
             inbox=inbox,
             skip_gaps=skip_gaps,
-            progress=_Told(),
+            progress=lambda report: line.tell(_told(report)),
             stop=stop,
         )
-    if sys.stderr.isatty():
-        typer.echo("\r\033[K", nl=False, err=True)
+    line.clear()
     rate = report.events / max(report.seconds, 1e-9)
     typer.echo(
         f"{report.events:,} events read, {report.matched:,} wanted by somebody, "
@@ -69,23 +64,12 @@ def default_folder(url: str) -> Path:
     return Path(state, "tidings", "deliver", re.sub(r"[^A-Za-z0-9.]+", "-", url).strip("-"))
 
 
-class _Told:
-    """Tells each report on a terminal, and some where there is none."""
-
-    def __init__(self) -> None:
-        self._next = 0.0
-
-    def __call__(self, report: Report) -> Any:
-        dead = f", {report.dead:,} could not be" if report.dead else ""
-        late = "" if report.latency is None else f", {report.latency:.1f} s after the event"
-        bad = f", {report.refused:,} of them wrong" if report.refused else ""
-        line = (
-            f"{report.events:,} events, {report.rate:,.0f}/s, {report.matched:,} wanted, "
-            f"{report.delivered:,} delivered{dead}{late}; "
-            f"{report.subscriptions:,} subscriptions{bad}"
-        )
-        if sys.stderr.isatty():
-            typer.echo(f"\r\033[K{line}", nl=False, err=True)
-        elif monotonic() >= self._next:
-            self._next = monotonic() + _SPARSE
-            typer.echo(line, err=True)
+def _told(report: Report) -> str:
+    dead = f", {report.dead:,} could not be" if report.dead else ""
+    late = "" if report.latency is None else f", {report.latency:.1f} s after the event"
+    bad = f", {report.refused:,} of them wrong" if report.refused else ""
+    return (
+        f"{report.events:,} events, {report.rate:,.0f}/s, {report.matched:,} wanted, "
+        f"{report.delivered:,} delivered{dead}{late}; "
+        f"{report.subscriptions:,} subscriptions{bad}"
+    )

@@ -5,10 +5,50 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+
+import typer
 
 if TYPE_CHECKING:
     import rich.progress
+
+_OFTEN: Final = 0.1
+_SPARSE: Final = 10.0
+"""Seconds between two lines on a terminal, and where there is none."""
+
+
+class Line:
+    """A line on stderr: written over and over on a terminal, now and then elsewhere.
+
+    Tell it as often as you like.
+    """
+
+    def __init__(self) -> None:
+        self._is_seen = sys.stderr.isatty()
+        self._due = 0.0 if self._is_seen else monotonic() + _SPARSE
+        self._begin: tuple[float, int] | None = None
+
+    def tell(self, text: str) -> None:
+        """Show this, if it is time."""
+        now = monotonic()
+        if now < self._due:
+            return
+        self._due = now + (_OFTEN if self._is_seen else _SPARSE)
+        typer.echo(f"\r\033[K{text}" if self._is_seen else text, nl=not self._is_seen, err=True)
+
+    def count(self, done: int, total: int, what: str, more: str = "") -> None:
+        """Show how many there are by now, and how many come in a second."""
+        now = monotonic()
+        since, before = self._begin = self._begin or (now, done)
+        if now >= self._due:
+            rate = f", {(done - before) / (now - since):,.0f}/s" if now - since > 1 else ""
+            self.tell(f"{done:,} of {total:,} {what}{rate}{more}")
+
+    def clear(self) -> None:
+        """Leave nothing of it on a terminal."""
+        if self._is_seen:
+            typer.echo("\r\033[K", nl=False, err=True)
 
 
 class Progress:
