@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -167,6 +168,19 @@ def test_a_sketch_does_not_depend_on_how_rows_were_divided(lake: Lake) -> None:
         for first in range(0, batch.num_rows, 77):
             apart.merge(sketched([batch.slice(first, 77)], sample=500))
     assert apart.statistics() == whole.statistics()
+
+
+def test_long_texts_are_counted_but_do_not_fill_a_sketch() -> None:
+    long = "x" * 12_000
+    said = [{"n": n, "text": f"{n}{long}", "N": 2**70, "note": "short"} for n in range(1_000)]
+    said += [{"n": n, "text": "short", "N": long} for n in range(1_000)]
+    rows = [Archived("b", n + 1, NOON, Notification(each)) for n, each in enumerate(said)]
+    sketch = sketched(to_table(rows, FIXED).to_batches())
+    assert len(pickle.dumps(sketch)) < 250_000
+    learnt = sketch.statistics().attributes
+    assert (learnt["text"].present, learnt["text"].strings) == (1.0, {"short": 0.5})
+    assert learnt["text"].unlisted == 0.5
+    assert (learnt["N"].present, learnt["note"].strings) == (1.0, {"short": 0.5})
 
 
 def test_many_attributes_and_strings_are_still_a_bounded_text(tmp_path: Path) -> None:

@@ -54,9 +54,17 @@ def numbers_in_rest(sample: pa.Table) -> dict[str, dict[int, float]]:
     for row, text in enumerate(sample[REST].to_pylist() if REST in sample.column_names else ()):
         for name, value in decode_json(text).items() if text else ():
             if is_number(value):
-                near = float(min(max(value, -GREATEST), GREATEST))
-                found.setdefault(name, {})[row] = near
+                found.setdefault(name, {})[row] = nearest(value)
     return found
+
+
+def nearest(number: float) -> float:
+    """A number, or the greatest one that statistics know of.
+
+    >>> nearest(2**70) == 2.0**70, nearest(-(10**400)) == -GREATEST
+    (True, True)
+    """
+    return float(min(max(number, -GREATEST), GREATEST))
 
 
 def is_number(plain: object) -> bool:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidings.events.encoding import decode_json
+from tidings.events.encoding import decode_json, encode_json
 from tidings.routing.statistics import LONGEST_LISTED, Attribute, Statistics
 from tidings.spark.lakes.layout import REST, columns_of
 from tidings.spark.statistics.quantiles import (
@@ -29,6 +29,7 @@ from tidings.spark.statistics.quantiles import (
     distribution,
     is_number,
     known_given,
+    nearest,
     numbers_in_rest,
     ordered_values,
     rounded,
@@ -73,24 +74,25 @@ class Sketch:
     def add(self, batch: pa.RecordBatch) -> None:
         """Count these rows in; all batches have the same columns."""
         self.events += batch.num_rows
-        kept = ["stream", "tick"]
+        keys = _hashed(batch["stream"], batch["tick"])
+        rows = pa.array(np.flatnonzero(keys < self._edge()))
+        kept: dict[str, Any] = {_KEY: pa.array(keys).take(rows)}
         for name, kinds in columns_of(batch.schema).items():
             for kind, column in kinds.items():
-                self._held[column] += batch.num_rows - batch[column].null_count
+                values = batch[column]
+                self._held[column] += batch.num_rows - values.null_count
                 if kind == "string":
-                    self._count(name, batch[column])
+                    values = _short(values)
+                    self._count(name, values)
                 if kind in ORDERED or kind == "string":
-                    kept.append(column)
+                    kept[column] = values.take(rows)
         if REST in batch.schema.names:
-            kept.append(REST)
             for said in map(decode_json, batch[REST].drop_null().to_pylist()):
                 self._odd.update(said.keys())
                 self._huge.update(name for name, value in said.items() if is_number(value))
-        keys = _hashed(batch["stream"], batch["tick"])
-        rows = np.flatnonzero(keys < self._edge())
+            kept[REST] = pa.array(map(_numbers, batch[REST].take(rows).to_pylist()), pa.string())
         if len(rows):
-            picked = pa.Table.from_batches([batch.select(kept).take(pa.array(rows))])
-            self._take(picked.append_column(_KEY, pa.array(keys[rows])))
+            self._take(pa.table(kept))
 
     def merge(self, other: Sketch) -> None:
         """Count in what another sketch has seen, of other rows of the same lake."""
@@ -107,8 +109,7 @@ class Sketch:
     def _count(self, name: str, column: Any) -> None:
         found = self._strings.setdefault(name, Counter())
         for pair in pc.value_counts(column.drop_null()).to_pylist():
-            if len(pair["values"]) <= LONGEST_LISTED:
-                found[pair["values"]] += pair["counts"]
+            found[pair["values"]] += pair["counts"]
         self._trim(name)
 
     def _trim(self, name: str) -> None:
@@ -207,6 +208,17 @@ class Sketch:
                     if known:
                         found.setdefault(asked, {})[text] = known
         return found
+
+
+def _short(texts: Any) -> Any:
+    """The strings without those that are too long to be listed: they would fill the memory."""
+    return pc.if_else(pc.less_equal(pc.utf8_length(texts), LONGEST_LISTED), texts, None)
+
+
+def _numbers(rest: str | None) -> str | None:
+    """What quantiles need of `rest`."""
+    found = {n: nearest(v) for n, v in decode_json(rest).items() if is_number(v)} if rest else {}
+    return encode_json(found) if found else None
 
 
 def _hashed(streams: Any, ticks: Any) -> npt.NDArray[np.uint64]:
