@@ -21,7 +21,7 @@ from tidings.spark.lakes.layout import FIXED, Archived
 from tidings.spark.statistics.quantiles import LARGEST
 from tidings.spark.statistics.selectivity import broker_of, mergers
 from tidings.spark.statistics.sketch import SAMPLE, Sketch
-from tidings.spark.statistics.statistics import Findings, statistics
+from tidings.spark.statistics.statistics import Findings, _selectivity, statistics
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 SYMBOLS = ("DIS", "KO", "SAP", "IBM")
@@ -251,6 +251,20 @@ def test_filters_mergers_and_overlaps_are_counted(lake: Lake) -> None:
     check_filters(statistics(None, lake, FILTERS))
 
 
+def test_an_index_is_made_once_in_a_process() -> None:
+    loaded = []
+
+    def content() -> bytes:
+        loaded.append(1)
+        return pickle.dumps((FILTERS, []))
+
+    first = _selectivity("a digest", content)
+    assert first is not None
+    assert _selectivity("a digest", content) is first
+    assert len(loaded) == 1
+    assert _selectivity("another", lambda: b"") is None
+
+
 def test_what_is_learnt_closes_the_gaps_that_cost_little(lake: Lake) -> None:
     found = statistics(None, lake, FILTERS)
     assert found.mergers is not None
@@ -271,13 +285,21 @@ def test_on_spark_it_is_the_same(spark: Any, lake: Lake) -> None:
     check_filters(found)
     assert found.statistics == statistics(None, lake).statistics
     assert found.events == len(ALL)
-    assert done[-1] == (len(lake.files()), len(lake.files()))
+    assert done[-1] == (len(ALL) + 2, len(ALL) + 2), "with what is about tidings itself"
     assert statistics(spark, lake).statistics == found.statistics
 
 
 @pytest.mark.slow
 @pytest.mark.xdist_group("statistics")
-def test_on_spark_a_file_that_cannot_be_read_is_named(spark: Any, tmp_path: Path) -> None:
+def test_on_spark_a_file_that_cannot_be_read_is_named(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if Java has ended, so that nothing can be tidied up."""
+
+    def refused(*_: object) -> None:
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr("pyspark.Broadcast.destroy", refused)
     made = Lake(tmp_path / "lake")
     made.append([Archived("b", 1, NOON, Notification({"x": 1}))], "test", 1)
     (file,) = made.path.glob("day=*/*.parquet")

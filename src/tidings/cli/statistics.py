@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -12,7 +11,7 @@ import pyarrow.parquet as parquet
 
 from tidings.cli.complaints import remark, shortened
 from tidings.cli.match import read_filters
-from tidings.cli.progress import progress
+from tidings.cli.progress import Line, progress
 from tidings.cli.terminal import output
 from tidings.client import connect_sync
 from tidings.events import Filter, Notification
@@ -44,10 +43,15 @@ def tell_statistics(
     wanted = {} if filters is None else wanted_by(filters)
     opened = existing(lake)
     out.mkdir(parents=True, exist_ok=True)
+    line = Line()
     with session_or_none("tidings statistics", master=master) as spark:
-        found = statistics(spark, opened, wanted, progress=_tell)
-    if sys.stderr.isatty():
-        print("\r\033[K", end="", file=sys.stderr)
+        found = statistics(
+            spark,
+            opened,
+            wanted,
+            progress=lambda done, total: line.count(done, total, "events"),
+        )
+    line.clear()
     asked = "" if filters is None else f" --filters {filters}"
     paths = write(found, out, f"tidings pipeline statistics --lake {lake} --out {out}{asked}")
     remark(
@@ -71,11 +75,6 @@ def wanted_by(path: Path) -> dict[str, Filter]:
 
 def _is_lake(path: Path) -> bool:
     return (path / "_delta_log").is_dir()
-
-
-def _tell(done: int, total: int) -> None:
-    if sys.stderr.isatty():
-        print(f"\r\033[K{done:,} of {total:,} tasks", end="", file=sys.stderr, flush=True)
 
 
 # -- events ----------------------------------------------------------------------------------------

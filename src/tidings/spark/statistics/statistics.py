@@ -1,20 +1,22 @@
 """Statistics of a lake, computed on Spark: distributions, selectivity, mergers, overlaps.
 
-Each task reads some of the lake's files straight from Parquet and returns a sketch and counts of
-a bounded size; the driver adds them up. What they decide is in `sketch` and `selectivity`.
+Each task reads some of the lake's files straight from Parquet and makes a sketch and counts of a
+bounded size; a last one adds them up, one after the other, so that the driver gets one of each.
+What they decide is in `sketch` and `selectivity`.
 """
 
 from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
@@ -33,10 +35,12 @@ if TYPE_CHECKING:
 _TASKS: Final = 4
 """So many tasks for each core, if there are files enough: the last ones then end together."""
 _LOOK: Final = 0.2
-"""So often, in seconds, it is looked how many tasks have finished."""
+"""So often, in seconds, it is looked how much has been done."""
 
 Progress = Callable[[int, int], None]
-"""Told of how many tasks how many have finished."""
+"""Told of how many events how many were looked at."""
+Found = tuple[Sketch, Counts | None]
+"""What some events say; of filters, if there are any."""
 
 
 @dataclass(frozen=True)
@@ -83,13 +87,11 @@ def statistics(
     began = time.monotonic()
     wanted = dict(filters or {})
     candidates = mergers(wanted)
-    sketch, counts = Sketch(), None
-    for found in _done(spark, _job(lake), wanted, candidates, progress):
-        some, counted = pickle.loads(found)
-        sketch.merge(some)
-        counts = counted if counts is None else counts.plus(counted)
+    job, asked = _job(lake), (wanted, candidates)
+    done = _alone(job, asked, progress) if spark is None else _spread(spark, job, asked, progress)
+    sketch, counts = _sum(done)
     if wanted and counts is None:  # there is no file
-        counts = Selectivity(wanted, candidates).none()
+        counts = Selectivity(*asked).none()
     learnt = sketch.statistics()
     return Findings(
         statistics=learnt,
@@ -100,7 +102,18 @@ def statistics(
     )
 
 
+def _sum(parts: Iterable[Found]) -> Found:
+    sketch, counts = Sketch(), None
+    for some, counted in parts:
+        sketch.merge(some)
+        counts = counted if counts is None or counted is None else counts.plus(counted)
+    return sketch, counts
+
+
 # -- tasks -----------------------------------------------------------------------------------------
+
+
+_Asked = tuple[dict[str, Filter], list[Merger]]
 
 
 @dataclass(frozen=True)
@@ -108,88 +121,107 @@ class _Job:
     """What every task has to know: the lake, as it is at one moment."""
 
     folder: Path
-    files: list[str]
+    files: list[Piece]
     schema: pa.Schema
 
-    def batches(self, numbers: range) -> Iterator[pa.RecordBatch]:
-        for number in numbers:
-            whole = Piece(self.files[number], 0)
-            for batch in map(of_the_world, read(self.folder, whole, self.schema)):
+    def batches(self, files: Iterable[Piece]) -> Iterator[pa.RecordBatch]:
+        for file in files:
+            for batch in map(of_the_world, read(self.folder, file, self.schema)):
                 if batch.num_rows:
                     yield batch
 
-    def run(self, numbers: range, selectivity: Selectivity | None) -> bytes:
-        """The sketch and the counts of the files with these numbers, pickled."""
+    def run(self, files: Iterable[Piece], selectivity: Selectivity | None) -> Found:
+        """The sketch and the counts of these files."""
         sketch = Sketch()
         counts: Counts | None = None if selectivity is None else selectivity.none()
-        for batch in self.batches(numbers):
+        for batch in self.batches(files):
             sketch.add(batch)
             if selectivity is not None and counts is not None:
                 counts = counts.plus(selectivity.count(batch))
-        return pickle.dumps((sketch, counts))
+        return sketch, counts
 
 
 def _job(lake: Lake) -> _Job:
     held = lake.snapshot()
     columns = [field for field in held.schema() if field.name != "day"]
-    return _Job(lake.path, held.files(), pa.schema(columns))
+    found = held.search(None, None, None).found
+    files = [Piece(str(file["path"]), int(file["num_records"] or 0)) for file in found]
+    return _Job(lake.path, files, pa.schema(columns))
 
 
-_kept: dict[str, Selectivity] = {}
-"""The last one that was made in this process, by a digest of what it was made from."""
+def _rows(files: Iterable[Piece]) -> int:
+    return sum(file.rows for file in files)
 
 
-def _selectivity(content: bytes) -> Selectivity | None:
-    """The index, made once in each process."""
-    filters, candidates = pickle.loads(content)
-    if not filters:
-        return None
-    key = blake2b(content).hexdigest()
-    if key not in _kept:
-        _kept.clear()
-        _kept[key] = Selectivity(filters, candidates)
-    return _kept[key]
+def _alone(job: _Job, asked: _Asked, progress: Progress) -> Iterator[Found]:
+    selectivity = Selectivity(*asked) if asked[0] else None
+    done, total = 0, _rows(job.files)
+    for file in job.files:
+        yield job.run([file], selectivity)
+        done += file.rows
+        progress(done, total)
 
 
-def _done(
-    spark: SparkSession | None,
-    job: _Job,
-    filters: dict[str, Filter],
-    candidates: list[Merger],
-    progress: Progress,
-) -> Iterator[bytes]:
-    if spark is None:
-        selectivity = Selectivity(filters, candidates) if filters else None
-        for number in range(len(job.files)):
-            yield job.run(range(number, number + 1), selectivity)
-            progress(number + 1, len(job.files))
-        return
-    tasks = min(len(job.files), _TASKS * spark.sparkContext.defaultParallelism)
+def _spread(spark: SparkSession, job: _Job, asked: _Asked, progress: Progress) -> Iterator[Found]:
+    context = spark.sparkContext
+    tasks = min(len(job.files), _TASKS * context.defaultParallelism)
     if not tasks:
         return
-    asked = spark.sparkContext.broadcast(pickle.dumps((filters, candidates)))
+    content, total = pickle.dumps(asked) if asked[0] else b"", _rows(job.files)
+    key, sent, done = (
+        blake2b(content).hexdigest(),
+        context.broadcast(content),
+        context.accumulator(0),
+    )
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                selectivity = _selectivity(asked.value)
-                found = job.run(range(number, len(job.files), tasks), selectivity)
-                yield pa.record_batch({"found": pa.array([found], pa.large_binary())})
+                files = job.files[number::tasks]
+                selectivity = _selectivity(key, lambda: sent.value)
+                yield _packed(job.run(files, selectivity))
+                done.add(_rows(files))
 
-    rows = spark.range(0, tasks, 1, tasks).mapInArrow(work, "found binary")
+    rows = spark.range(0, tasks, 1, tasks).mapInArrow(work, _FOUND)
+    whole = rows.repartition(1).mapInArrow(_packed_sum, _FOUND)
     try:
-        table = _watched(spark, rows.toArrow, lambda done: progress(done, tasks))
+        table = _watched(spark, whole.toArrow, lambda: progress(done.value, total))
     except Exception as problem:
         raise TidingsError(cause(problem)) from problem
     finally:
-        asked.destroy()
-    yield from table["found"].to_pylist()
+        with suppress(Exception):  # Java may have ended, and why is what matters
+            sent.destroy()
+    yield from map(pickle.loads, table["found"].to_pylist())
+
+
+_FOUND: Final = "found binary"
+
+
+def _packed(found: Found) -> pa.RecordBatch:
+    return pa.record_batch({"found": pa.array([pickle.dumps(found)], pa.large_binary())})
+
+
+def _packed_sum(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield _packed(_sum(pickle.loads(each.as_py()) for batch in batches for each in batch["found"]))
+
+
+_kept: dict[str, Selectivity | None] = {}
+"""The last one that was made in this process, by a digest of what it was made from."""
+
+
+def _selectivity(key: str, content: Callable[[], bytes]) -> Selectivity | None:
+    """The index of what this digest names, made once in each process."""
+    if key not in _kept:
+        asked = content()
+        _kept.clear()
+        _kept[key] = Selectivity(*pickle.loads(asked)) if asked else None
+    return _kept[key]
 
 
 def _watched(
-    spark: SparkSession, collect: Callable[[], pa.Table], progress: Callable[[int], None]
+    spark: SparkSession, collect: Callable[[], pa.Table], progress: Callable[[], None]
 ) -> pa.Table:
-    """What `collect` returns, while its tasks are counted; an interrupt cancels them."""
+    """What `collect` returns, while it is told how far it is; an interrupt cancels it."""
     context, group = spark.sparkContext, f"tidings-statistics-{time.monotonic_ns()}"
 
     def job() -> pa.Table:
@@ -203,20 +235,13 @@ def _watched(
                 try:
                     running.exception(timeout=_LOOK)
                 except NotYet:
-                    progress(_finished(context, group))
+                    progress()
                 else:
-                    progress(_finished(context, group))
+                    progress()
                     return running.result()
         except KeyboardInterrupt:
             context.cancelJobGroup(group)
             raise
-
-
-def _finished(context: Any, group: str) -> int:
-    tracker = context.statusTracker()
-    jobs = (tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group))
-    stages = (tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds)
-    return sum(stage.numCompletedTasks for stage in stages if stage)
 
 
 # -- tables ----------------------------------------------------------------------------------------
