@@ -12,7 +12,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from tests.cli.conftest import Run
-from tidings.cli.statistics import wanted_by, write
+from tidings.cli.statistics import tell_statistics, wanted_by, write
 from tidings.events import Filter, Notification
 from tidings.routing import Statistics
 from tidings.spark.bulk.registrations import cancellation, registration
@@ -61,6 +61,34 @@ def test_it_writes_a_report_tables_and_a_picture(tmp_path: Path, tidings: Run) -
     assert "| paris | rome | 140 |" in report
     assert "![Distributions](distributions.svg)" in report
     assert (out / "distributions.svg").read_text().startswith("<?xml")
+
+
+def computed(folder: Path, *, filters: Path | None) -> set[str]:
+    """The names of what is in the folder `out` after computing without Spark."""
+    tell_statistics(
+        folder / "lake",
+        folder / "out",
+        filters=filters,
+        publish=None,
+        token=None,
+        authority=None,
+        master="none",
+    )
+    return {path.name for path in (folder / "out").iterdir()}
+
+
+def test_names_of_bulk_subscriptions_name_no_brokers(tmp_path: Path) -> None:
+    Lake(tmp_path / "lake").append([Archived("b", 1, NOON, Notification({"n": 1}))], "test", 1)
+    said = [registration(f"{user}/alerts", "n = 1") for user in ("alice", "bob")]
+    events = [Archived("b", n, NOON, each) for n, each in enumerate(said, start=1)]
+    Lake(tmp_path / "bulk").append(events, "test", 1)
+    computed(tmp_path, filters=tmp_path / "bulk")
+    filters = parquet.read_table(tmp_path / "out" / "filters.parquet").to_pylist()
+    assert [(row["key"], row["broker"]) for row in filters] == [
+        ("alice/alerts", ""),
+        ("bob/alerts", ""),
+    ]
+    assert parquet.read_table(tmp_path / "out" / "overlaps.parquet").num_rows == 0
 
 
 def told(folder: Path, events: list[dict[str, Any]]) -> str:

@@ -19,7 +19,7 @@ from tidings.spark.lakes.filling import to_table
 from tidings.spark.lakes.lake import Lake
 from tidings.spark.lakes.layout import FIXED, Archived
 from tidings.spark.statistics.quantiles import LARGEST
-from tidings.spark.statistics.selectivity import broker_of, mergers
+from tidings.spark.statistics.selectivity import broker_of, mergers, one_broker
 from tidings.spark.statistics.sketch import SAMPLE, Sketch
 from tidings.spark.statistics.statistics import Findings, _selectivity, statistics
 
@@ -251,12 +251,24 @@ def test_filters_mergers_and_overlaps_are_counted(lake: Lake) -> None:
     check_filters(statistics(None, lake, FILTERS))
 
 
+def test_more_than_a_thousand_brokers_are_not_compared(lake: Lake) -> None:
+    wanted = {f"user-{n}/alerts": Filter.parse("price > 1000") for n in range(1_001)}
+    with pytest.raises(
+        TidingsError, match=r"name 1,001 brokers .* before the first slash of a key"
+    ):
+        statistics(None, lake, wanted)
+    found = statistics(None, lake, wanted, owner=one_broker)
+    assert found.filters is not None
+    assert found.overlaps is not None
+    assert (found.filters.num_rows, found.overlaps.num_rows) == (1_001, 0)
+
+
 def test_an_index_is_made_once_in_a_process() -> None:
     loaded = []
 
     def content() -> bytes:
         loaded.append(1)
-        return pickle.dumps((FILTERS, []))
+        return pickle.dumps((FILTERS, [], broker_of))
 
     first = _selectivity("a digest", content)
     assert first is not None

@@ -20,6 +20,7 @@ from tidings.spark.bulk.registrations import ALL, Registrations
 from tidings.spark.lakes.committed import existing
 from tidings.spark.lakes.lake import Lake
 from tidings.spark.sessions import session_or_none
+from tidings.spark.statistics.selectivity import broker_of, one_broker
 from tidings.spark.statistics.statistics import Findings, statistics
 
 _SHOWN: Final = 20
@@ -49,6 +50,7 @@ def tell_statistics(
             spark,
             opened,
             wanted,
+            owner=broker_of if filters is None or not _is_lake(filters) else one_broker,
             progress=lambda done, total: line.count(done, total, "events"),
         )
     line.clear()

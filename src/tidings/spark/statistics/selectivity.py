@@ -8,14 +8,14 @@ Nothing here knows of Spark.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tidings.events import Conjunction, Constraint, Filter
+from tidings.events import Conjunction, Constraint, Filter, TidingsError
 from tidings.events.intervals import ORDERS, Intervals
 from tidings.matching import Index
 from tidings.routing import Statistics, reduction
@@ -25,7 +25,11 @@ from tidings.spark.lakes.layout import columns_of
 
 _MOST_MERGERS: Final = 10_000
 """So many candidates are looked at."""
+_MOST_BROKERS: Final = 1_000
+"""Each is compared with each other."""
 
+Owner = Callable[[str], str]
+"""Which broker the filter under a key belongs to; a function of some module, as tasks need it."""
 Numbers = npt.NDArray[np.int64]
 _NONE: Final[Numbers] = np.zeros(0, np.int64)
 
@@ -37,6 +41,23 @@ def broker_of(key: str) -> str:
     ('paris', '')
     """
     return key.partition("/")[0] if "/" in key else ""
+
+
+def one_broker(key: str) -> str:
+    """All filters belong to the same one."""
+    return ""
+
+
+def brokers_of(keys: Iterable[str], owner: Owner) -> list[str]:
+    """All brokers, in order; `TidingsError` if there are too many to compare them."""
+    found = sorted(set(map(owner, keys)))
+    if len(found) > _MOST_BROKERS:
+        raise TidingsError(
+            f"the keys of the filters name {len(found):,} brokers ({found[0]}, {found[1]}, …), and "
+            f"more than {_MOST_BROKERS:,} cannot be compared. What stands before the first slash "
+            "of a key is a broker; where it is none, write the keys without a slash"
+        )
+    return found
 
 
 class Merger(NamedTuple):
@@ -64,11 +85,11 @@ class Merger(NamedTuple):
         return known.between(self.domain, *self.gap) * factor
 
 
-def mergers(filters: Mapping[str, Filter]) -> list[Merger]:
+def mergers(filters: Mapping[str, Filter], owner: Owner = broker_of) -> list[Merger]:
     """The candidates of each broker, in an order that is always the same."""
     brokers: dict[str, list[Filter]] = {}
     for key, filter_ in filters.items():
-        brokers.setdefault(broker_of(key), []).append(filter_)
+        brokers.setdefault(owner(key), []).append(filter_)
     found: list[Merger] = []
     for broker, wanted in sorted(brokers.items()):
         merged = reduction("merging")
@@ -109,13 +130,17 @@ class Counts(NamedTuple):
 class Selectivity:
     """Counts for a set of filters and their candidate mergers."""
 
-    def __init__(self, filters: Mapping[str, Filter], candidates: Sequence[Merger]) -> None:
+    def __init__(
+        self,
+        filters: Mapping[str, Filter],
+        candidates: Sequence[Merger],
+        owner: Owner = broker_of,
+    ) -> None:
         self._filters = len(filters)
-        brokers = sorted({broker_of(key) for key in filters})
-        number = {broker: n for n, broker in enumerate(brokers)}
-        self._brokers = len(brokers)
+        number = {broker: n for n, broker in enumerate(brokers_of(filters, owner))}
+        self._brokers = len(number)
         self._owner = np.array(
-            [number[broker_of(key)] for key in filters] + [number[m.broker] for m in candidates],
+            [number[owner(key)] for key in filters] + [number[m.broker] for m in candidates],
             np.int64,
         )
         asked = [*filters.values(), *(m.filter for m in candidates)]

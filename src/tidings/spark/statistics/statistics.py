@@ -26,7 +26,15 @@ from tidings.routing.joins import Stretch
 from tidings.spark.failures import cause
 from tidings.spark.format.portions import Piece, read
 from tidings.spark.lakes.lake import Lake
-from tidings.spark.statistics.selectivity import Counts, Merger, Selectivity, broker_of, mergers
+from tidings.spark.statistics.selectivity import (
+    Counts,
+    Merger,
+    Owner,
+    Selectivity,
+    broker_of,
+    brokers_of,
+    mergers,
+)
 from tidings.spark.statistics.sketch import Sketch, of_the_world
 
 if TYPE_CHECKING:
@@ -75,19 +83,21 @@ def statistics(
     lake: Lake,
     filters: Mapping[str, Filter] | None = None,
     *,
+    owner: Owner = broker_of,
     progress: Progress = lambda done, total: None,
 ) -> Findings:
     """What the events of a lake are like, and what filters would make of them.
 
     Events about tidings itself, which have an attribute `tidings.…`, are left out. The filter of a
-    key `paris/17` belongs to the broker `paris`; see `broker_of`. Without Spark (None) the same is
-    done in this process. On a cluster, all machines must see the lake. `TidingsError` names a file
-    that cannot be read.
+    key `paris/17` belongs to the broker `paris`, unless `owner` says otherwise. Without Spark
+    (None) the same is done in this process. On a cluster, all machines must see the lake.
+    `TidingsError` names a file that cannot be read, or says that there are too many brokers.
     """
     began = time.monotonic()
     wanted = dict(filters or {})
-    candidates = mergers(wanted)
-    job, asked = _job(lake), (wanted, candidates)
+    brokers = brokers_of(wanted, owner)
+    candidates = mergers(wanted, owner)
+    job, asked = _job(lake), (wanted, candidates, owner)
     done = _alone(job, asked, progress) if spark is None else _spread(spark, job, asked, progress)
     sketch, counts = _sum(done)
     if wanted and counts is None:  # there is no file
@@ -96,9 +106,9 @@ def statistics(
     return Findings(
         statistics=learnt,
         seconds=time.monotonic() - began,
-        filters=_filters(wanted, counts) if counts is not None else None,
+        filters=_filters(wanted, owner, counts) if counts is not None else None,
         mergers=_mergers(candidates, counts, learnt) if counts is not None else None,
-        overlaps=_overlaps(wanted, counts) if counts is not None else None,
+        overlaps=_overlaps(brokers, counts) if counts is not None else None,
     )
 
 
@@ -113,7 +123,8 @@ def _sum(parts: Iterable[Found]) -> Found:
 # -- tasks -----------------------------------------------------------------------------------------
 
 
-_Asked = tuple[dict[str, Filter], list[Merger]]
+_Asked = tuple[dict[str, Filter], list[Merger], Owner]
+"""Filters, candidate mergers, and whose they are."""
 
 
 @dataclass(frozen=True)
@@ -247,12 +258,12 @@ def _watched(
 # -- tables ----------------------------------------------------------------------------------------
 
 
-def _filters(filters: Mapping[str, Filter], counts: Counts) -> pa.Table:
+def _filters(filters: Mapping[str, Filter], owner: Owner, counts: Counts) -> pa.Table:
     matched = counts.matched.tolist()
     return pa.table(
         {
             "key": pa.array(list(filters), pa.string()),
-            "broker": pa.array([broker_of(key) for key in filters], pa.string()),
+            "broker": pa.array([owner(key) for key in filters], pa.string()),
             "filter": pa.array([str(f) for f in filters.values()], pa.string()),
             "events": pa.array(matched, pa.int64()),
             "share": pa.array([n / max(1, counts.events) for n in matched], pa.float64()),
@@ -284,8 +295,7 @@ def _ends(gap: Stretch) -> tuple[str, str]:
     return str(low), str(high)
 
 
-def _overlaps(filters: Mapping[str, Filter], counts: Counts) -> pa.Table:
-    brokers = sorted({broker_of(key) for key in filters})
+def _overlaps(brokers: list[str], counts: Counts) -> pa.Table:
     rows = []
     for a, one in enumerate(brokers):
         for b, other in enumerate(brokers[a + 1 :], start=a + 1):
