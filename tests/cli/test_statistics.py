@@ -77,6 +77,14 @@ def computed(folder: Path, *, filters: Path | None) -> set[str]:
     return {path.name for path in (folder / "out").iterdir()}
 
 
+def test_what_an_earlier_run_has_written_does_not_stay(tmp_path: Path) -> None:
+    Lake(tmp_path / "lake").append([Archived("b", 1, NOON, Notification({"n": 1}))], "test", 1)
+    (tmp_path / "filters.tsv").write_text(FILTERS)
+    some = computed(tmp_path, filters=tmp_path / "filters.tsv")
+    tables = {"filters.parquet", "mergers.parquet", "overlaps.parquet"}
+    assert computed(tmp_path, filters=None) == some - tables
+
+
 def test_names_of_bulk_subscriptions_name_no_brokers(tmp_path: Path) -> None:
     Lake(tmp_path / "lake").append([Archived("b", 1, NOON, Notification({"n": 1}))], "test", 1)
     said = [registration(f"{user}/alerts", "n = 1") for user in ("alice", "bob")]

@@ -105,23 +105,29 @@ def _events(found: Findings) -> Iterator[Notification]:
 
 
 def write(found: Findings, out: Path, command: str) -> list[Path]:
-    """The report, the tables and the pictures; what was written, the report first."""
+    """The report, the tables and the picture; what was written, the report first.
+
+    Those of another time that would not be made now are deleted.
+    """
     report, text = out / "report.md", out / "statistics.json"
     text.write_text(found.statistics.text() + "\n", encoding="utf-8")
     paths = [report, text]
     tables = {"filters": found.filters, "mergers": found.mergers, "overlaps": found.overlaps}
     for name, table in tables.items():
+        path = out / f"{name}.parquet"
+        path.unlink(missing_ok=True)
         if table is not None:
-            paths.append(out / f"{name}.parquet")
-            parquet.write_table(table, paths[-1])
-    picture = _drawn(found, out)
+            parquet.write_table(table, path)
+            paths.append(path)
+    picture = _drawn(found, out / "distributions.svg")
     if picture is not None:
         paths.insert(1, picture)
     report.write_text("\n".join(_report(found, command, picture)) + "\n", encoding="utf-8")
     return paths
 
 
-def _drawn(found: Findings, out: Path) -> Path | None:
+def _drawn(found: Findings, path: Path) -> Path | None:
+    path.unlink(missing_ok=True)
     if not found.statistics.attributes:
         return None
     try:
@@ -129,7 +135,7 @@ def _drawn(found: Findings, out: Path) -> Path | None:
     except ImportError as problem:
         remark(f"no pictures ({problem}); try: pip install 'tidings[experiments]'")
         return None
-    return draw(found.statistics, out / "distributions.svg")
+    return draw(found.statistics, path)
 
 
 def _report(found: Findings, command: str, picture: Path | None) -> Iterator[str]:
