@@ -8,8 +8,8 @@ from pathlib import Path
 
 import typer
 
+from tidings.cli.archive import gaps_told, stopped_by_signals
 from tidings.cli.complaints import remark
-from tidings.cli.pipeline import gaps_told, stopped_by_signals
 from tidings.cli.progress import Line
 from tidings.spark.bulk.deliver import deliver
 from tidings.spark.bulk.tally import Report

@@ -59,7 +59,7 @@ def archive(
       tidings pipeline archive --lake quotes --master none
     """
     with failures_told():
-        from tidings.cli.pipeline import archive_events
+        from tidings.cli.archive import archive_events
 
         archive_events(
             url,

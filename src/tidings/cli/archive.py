@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import signal
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from time import monotonic
-from typing import Any, Final
 
 import typer
 
+from tidings.cli.progress import Line
 from tidings.events import TidingsError
 from tidings.spark.archiving.archive import GapError, Report, archive
 from tidings.spark.lakes.lake import Lake
 from tidings.spark.sessions import session_or_none
-
-_SPARSE: Final = 10.0
-"""Seconds between two lines where nobody looks at a terminal."""
 
 
 def archive_events(
@@ -34,7 +29,7 @@ def archive_events(
     skip_gaps: bool,
 ) -> None:
     """Archive until it is stopped, or has caught up; tells how it goes on stderr."""
-    place = Lake(lake, filter=filter)
+    place, line = Lake(lake, filter=filter), Line()
     with session_or_none("tidings archive", master=master) as spark, gaps_told():
         stop = stopped_by_signals()  # only now: Spark sets a handler of its own
         report = archive(
@@ -45,11 +40,10 @@ def archive_events(
             spark=spark,
             until="live" if until_live else None,
             on_gap="continue" if skip_gaps else "fail",
-            progress=_Told(),
+            progress=lambda report: line.tell(_told(report)),
             stop=stop,
         )
-    if sys.stderr.isatty():
-        typer.echo("\r\033[K", nl=False, err=True)
+    line.clear()
     upto = f", up to {report.cursor}" if report.cursor else ""
     rate = report.events / max(report.seconds, 1e-9)
     typer.echo(
@@ -79,17 +73,6 @@ def stopped_by_signals() -> threading.Event:
     return stop
 
 
-class _Told:
-    """Tells each report on a terminal, and some where there is none."""
-
-    def __init__(self) -> None:
-        self._next = 0.0
-
-    def __call__(self, report: Report) -> Any:
-        state = "caught up" if report.is_live else "catching up"
-        line = f"{report.events:,} events, {report.rate:,.0f}/s, {state}"
-        if sys.stderr.isatty():
-            typer.echo(f"\r\033[K{line}", nl=False, err=True)
-        elif monotonic() >= self._next:
-            self._next = monotonic() + _SPARSE
-            typer.echo(line, err=True)
+def _told(report: Report) -> str:
+    state = "caught up" if report.is_live else "catching up"
+    return f"{report.events:,} events, {report.rate:,.0f}/s, {state}"
