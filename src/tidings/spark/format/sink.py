@@ -1,8 +1,7 @@
 """The sink: rows, published as notifications; of a stream, exactly once.
 
-A column is an attribute, and null means that it is absent; structs become dotted names, arrays
-become sets. A single column `event` of type STRING is the notification in JSON. How a row is
-published once although Spark may bring it twice is told in `staging`.
+How rows are notifications is said in `notifications`, and how each is published once although
+Spark may bring it twice in `staging`.
 
 A row that is no notification goes to the dead letters with the reason, or fails the query.
 """
@@ -30,40 +29,16 @@ from pyspark.sql.datasource import (
     DataSourceStreamArrowWriter,
     WriterCommitMessage,
 )
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    DataType,
-    DoubleType,
-    FloatType,
-    IntegralType,
-    MapType,
-    NullType,
-    StringType,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql.types import StructType
 
 from tidings.client import Client, connect
 from tidings.events import Notification, TidingsError
 from tidings.node.messages import Event
-from tidings.node.records import WireLimits
 from tidings.spark.format.letters import DeadLetters
+from tidings.spark.format.notifications import PLAIN, Notifications
 from tidings.spark.format.options import Writing
-from tidings.spark.format.staging import Manifest, Staging, size_of
+from tidings.spark.format.staging import Manifest, Staging
 
-_PLAIN: Final = (
-    StringType,
-    BooleanType,
-    IntegralType,
-    DoubleType,
-    FloatType,
-    TimestampType,
-    BinaryType,
-    NullType,
-)
-_EVENT: Final = "event"
 _LOOK: Final = 0.2
 """How often to look whether the broker still takes something, in seconds."""
 _AT_ONCE: Final = 1_000
@@ -95,15 +70,12 @@ class _Writer:
     def __init__(self, options: Writing, schema: StructType, *, overwrite: bool) -> None:
         if overwrite:
             raise TidingsError("what is published stays published: use mode append, or update")
-        for field in schema:
-            _check(field.name, field.dataType)
         self._options = options
-        self._names = schema.fieldNames()
-        plain = [field.name for field in schema if isinstance(field.dataType, _PLAIN)]
+        self._rows = Notifications(schema, options.most)
+        plain = [field.name for field in schema if isinstance(field.dataType, PLAIN)]
         for name in options.key:
             if name not in plain:
                 raise TidingsError(f"option key: {name!r} is none of {', '.join(plain)}")
-        self._is_json = self._names == [_EVENT] and isinstance(schema[0].dataType, StringType)
 
     def _stage(
         self, batches: Iterator[pa.RecordBatch], folder: str, query: str, batch: int
@@ -124,44 +96,27 @@ class _Writer:
         self, batches: Iterator[pa.RecordBatch], partition: int, refused: DeadLetters | None
     ) -> Iterator[tuple[int, Notification]]:
         number = 0
-        limits = WireLimits()
         for batch in batches:
-            named = batch.rename_columns(self._names)
-            for row, misfit in _rows(named):
+            for row, said in self._rows.of(batch):
                 number += 1
-                try:
-                    if misfit:
-                        raise TidingsError(misfit)
-                    yield number, self._notification(row, limits)
-                except TidingsError as problem:
-                    if refused is None:
-                        known = ", ".join(f"{name} {row[name]}" for name in self._options.key)
-                        raise TidingsError(
-                            f"row {number} of partition {partition} "
-                            f"{f'({known}) ' if known else ''}is no notification: {problem}. "
-                            f"It is {str(row)[:_SHOWN]}. With the option deadLetters, a folder, "
-                            "such rows go there"
-                        ) from None
+                if isinstance(said, Notification):
+                    yield number, said
+                elif refused is not None:
                     where = {"partition": partition, "row": number, **self._key(row)}
-                    refused.add(where, str(problem), row)
+                    refused.add(where, said, row)
+                else:
+                    known = ", ".join(f"{name} {row[name]}" for name in self._options.key)
+                    raise TidingsError(
+                        f"row {number} of partition {partition} "
+                        f"{f'({known}) ' if known else ''}is no notification: {said}. "
+                        f"It is {str(row)[:_SHOWN]}. With the option deadLetters, a folder, "
+                        "such rows go there"
+                    )
 
     def _key(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """What a letter says of the key of a row."""
         names = self._options.key
         return {"key": {name: row.get(name) for name in names}} if names else {}
-
-    def _notification(self, row: dict[str, Any], limits: WireLimits) -> Notification:
-        if not self._is_json:
-            said = Notification(row)
-        elif row[_EVENT] is None:
-            raise TidingsError("there is no event")
-        else:
-            said = Notification.from_json(row[_EVENT])
-        limits.check(said)
-        size = size_of(said)
-        if size > self._options.most:
-            raise TidingsError(f"it has {size:,} bytes; maxEventBytes is {self._options.most:,}")
-        return said
 
     def _publish(self, staging: Staging, messages: Sequence[Staged], batch: int) -> None:
         """Publish what the tasks have written, or what an earlier try had begun to publish."""
@@ -374,34 +329,6 @@ def _of(messages: Sequence[WriterCommitMessage | None]) -> list[Staged]:
     return sorted((m for m in messages if isinstance(m, Staged)), key=lambda m: m.partition)
 
 
-def _rows(batch: pa.RecordBatch) -> Iterator[tuple[dict[str, Any], str]]:
-    """Each row, and what is wrong if it cannot be had in Python.
-
-    Its times end with year 9999, and its maps have each key once (else it is a `KeyError`).
-    """
-    try:
-        rows = batch.to_pylist(maps_as_pydicts="strict")
-    except (OverflowError, ValueError, KeyError) as problem:
-        if batch.num_rows > 1:
-            for at in range(batch.num_rows):
-                yield from _rows(batch.slice(at, 1))
-        else:
-            yield (
-                {n: _shown(c) for n, c in zip(batch.schema.names, batch, strict=True)},
-                str(problem.args[0]),
-            )
-    else:
-        yield from ((row, "") for row in rows)
-
-
-def _shown(column: pa.Array) -> Any:
-    """The value of a column with one row, or how Arrow writes it if Python has none such."""
-    try:
-        return column[0].as_py()
-    except (OverflowError, ValueError):
-        return " ".join(column.to_string().split())
-
-
 def _decided(client: Client, messages: Sequence[Staged], batch: int) -> Manifest:
     """What is to be published now. Numbers that were refused before are not given again."""
     files = tuple(m.file for m in messages if m.count)
@@ -417,21 +344,3 @@ def _check_size(client: Client, messages: Sequence[Staged]) -> None:
             f"a row has {size:,} bytes, and broker {client.broker} takes {limit:,} at most. With "
             f"the options maxEventBytes = {limit} and deadLetters, such rows become dead letters"
         )
-
-
-def _check(name: str, kind: DataType) -> None:
-    """Whether a column's values can be an attribute's; `TidingsError` says which can."""
-    match kind:
-        case StructType():
-            for field in kind:
-                _check(f"{name}.{field.name}", field.dataType)
-        case ArrayType():
-            _check(name, kind.elementType)
-        case MapType(keyType=StringType()):
-            _check(name, kind.valueType)
-        case _ if not isinstance(kind, _PLAIN):
-            raise TidingsError(
-                f"column {name} is {kind.simpleString().upper()}, which no attribute can be; cast "
-                "it to STRING, BOOLEAN, BIGINT, DOUBLE, TIMESTAMP or BINARY, or arrays or structs "
-                "of these"
-            )
