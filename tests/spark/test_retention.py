@@ -180,6 +180,7 @@ def test_what_may_be_let_go_of_is_on_the_disk(
     files = {p.relative_to(tmp_path) for p in lake.path.rglob("*") if p.suffix != ".tmp"}
     assert {p for p in files if p.suffix in (".parquet", ".json")} <= set(synced)
     assert {p.parent for p in files if p.suffix == ".parquet"} <= set(synced)
+    assert Path("a lake") in synced, "a day's folder is an entry there"
     synced.clear()
     assert asked() == 2
     assert synced == [], "what was synced once need not be again"

@@ -52,11 +52,12 @@ class Committed:
         return self._lake.held()
 
     def _sync(self) -> None:
-        """What the latest commits say that they have added, and then the commits."""
+        """What the latest commits say that they have added, the commits, and where all that is."""
         log = self._folder / "_delta_log"
         commits = [log / name for name in sorted(_recent(log)) if name > self._synced]
         files = [self._folder / path for commit in commits for path in _added(commit)]
-        for path in (*files, *commits, *{path.parent for path in (*files, *commits)}):
+        folders = {path.parent for path in (*files, *commits)}
+        for path in (*files, *commits, *folders, *{folder.parent for folder in folders}):
             with suppress(FileNotFoundError):  # it was joined with others since, and they are here
                 _synced(path)
         self._synced = commits[-1].name if commits else self._synced
