@@ -358,6 +358,8 @@ def use(found):
         '{"any": [{"x": {"number": [{"near": 1}]}}]}',
         '{"any": [{"x": {"number": [{"eq": {"$number": "Infinity"}}]}}]}',
         '{"any": [{"x": {"number": [{"eq": {"$number": "NaN"}}]}}]}',
+        '{"any": [{"x": {"number": [{"eq": {"$number": "0x' + "f" * 4_000 + '"}}]}}]}',
+        '{"any": [{"x": {"set": {"superset": [{"$number": "0x' + "f" * 4_000 + '"}]}}}]}',
         '{"any": [{"x": {"boolean": [{"eq": 1}]}}]}',
         '{"any": [{"x": {"time": [{"ge": 5}]}}]}',
         '{"any": [{"x": {"time": [{"ge": {"$time": "noon"}}]}}]}',

@@ -239,6 +239,7 @@ OPERATORS = "=, !=, <, <=, >, >=, IN, BETWEEN, LIKE, UNDER, CONTAINS, IS, …"
         ("x MATCHES (5)", 1, 3, f"'MATCHES' is no operator; expected {OPERATORS}"),
         ("x = 1 OR\n  y @ 3", 2, 5, f"expected an operator ({OPERATORS}), found '@'"),
         ("x = 1e999", 1, 5, "1e999 is too large for a floating-point number"),
+        (f"x = {2**14_000}", 1, 5, f"{2**14_000}"[:40] + " is too large for a constant"),
         ("EXISTS 'a'", 1, 8, "expected an attribute's name, found \"'a'\""),
         ("x = 1\n\nAND y = '\ud800'", 3, 10, "half of a surrogate pair is no character"),
     ],

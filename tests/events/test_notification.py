@@ -93,6 +93,8 @@ def test_a_value_is_held_in_the_one_form_of_its_domain(given_, held):
         ({"$time": "noon"}, "Invalid isoformat"),
         ({"$bytes": "?"}, ""),
         ({"$number": "5"}, "can't be"),
+        ({"$number": "0x1_0"}, "can't be"),
+        ({"$number": "0x"}, "can't be"),
     ],
     ids=shown,
 )
@@ -232,9 +234,14 @@ def test_json_that_is_no_notification_is_refused(text, reason):
         Notification.from_json(text)
 
 
-def test_a_number_that_cannot_be_written_is_refused_when_written():
-    with pytest.raises(NotificationError, match="digits"):
-        Notification({"x": 10**5000}).to_json()
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_number_of_too_many_digits_for_json_is_tagged(sign):
+    for held in (10**4000, 2**14_000 - 1, 2**14_000, 10**5000, 10**100_000):
+        said = Notification({"x": sign * held, "set": [sign * held, "a"]})
+        assert Notification.from_json(said.to_json()) == said
+    assert Notification({"x": sign * 16**4_000}).to_json() == (
+        f'{{"x":{{"$number":"{"-" if sign < 0 else ""}0x1{"0" * 4_000}"}}}}'
+    )
 
 
 # -- CloudEvents -----------------------------------------------------------------------------

@@ -75,6 +75,16 @@ def test_what_was_published_is_archived_and_then_what_follows(
     assert archived(lake) == log(broker)
 
 
+def test_a_number_of_thousands_of_digits_is_archived_like_any_other(
+    broker: BrokerProcess, lake: Lake
+) -> None:
+    with tidings.connect_sync(broker.url) as client:
+        client.publish({"a": 10**5000})
+    archive(broker.url, lake, until="live")
+    assert [e.notification["a"] for e in lake.events("a > 5")] == [10**5000]
+    assert archived(lake) == log(broker)
+
+
 def test_only_what_the_filter_matches_is_archived_but_all_is_held(
     broker: BrokerProcess, tmp_path: Path
 ) -> None:

@@ -59,7 +59,7 @@ TIMES = st.datetimes(timezones=st.just(UTC))
 SCALARS = st.one_of(
     st.booleans(),
     st.integers(),
-    st.sampled_from([2**53, 2**53 + 1, -(2**63), 2**63 - 1, 2**63, -(10**40)]),
+    st.sampled_from([2**53, 2**53 + 1, -(2**63), 2**63 - 1, 2**63, -(10**40), 10**5000]),
     st.floats(allow_nan=False),
     st.text(max_size=80),
     st.binary(max_size=4),

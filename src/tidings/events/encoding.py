@@ -1,12 +1,14 @@
 """Encoding: values in JSON's terms, and JSON text itself.
 
-JSON has no times, bytes or infinities; these are tagged: `{"$time": "2026-11-15T12:00:00Z"}`.
+JSON has no times, bytes or infinities; these are tagged: `{"$time": "2026-11-15T12:00:00Z"}`. So
+are whole numbers of thousands of digits, which Python and others refuse to write in decimals.
 """
 
 from __future__ import annotations
 
 import base64
 import math
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
@@ -51,6 +53,9 @@ _KINDS: Final = (
     (dict, "an object"),
 )
 _TAGS: Final = frozenset({"$time", "$bytes", "$number"})
+_BITS: Final = 14_000
+"""A longer number has no decimals: Python's limit is 4,300 digits, about 14,280 bits."""
+_HEXADECIMAL: Final = re.compile("-?0x[0-9a-f]+")
 
 
 def is_tagged(value: Mapping[Any, Any]) -> bool:
@@ -65,6 +70,17 @@ def as_list(plain: object) -> list[Any]:
     return plain
 
 
+def is_unspeakable(value: object) -> bool:
+    """Whether it is a number for which neither JSON nor the filter language has words.
+
+    >>> is_unspeakable(float("inf")), is_unspeakable(10**5_000), is_unspeakable(10**4_000)
+    (True, True, False)
+    """
+    if value.__class__ is float:
+        return math.isinf(value)
+    return value.__class__ is int and value.bit_length() > _BITS
+
+
 def to_plain(value: object) -> object:
     """A canonical value in JSON's terms; what JSON lacks is tagged: `{"$time": …}`."""
     kind = value.__class__
@@ -75,7 +91,9 @@ def to_plain(value: object) -> object:
     if kind is frozenset:
         members = sorted(value, key=element_order)  # type: ignore[call-overload]
         return [to_plain(scalar(m)) for m in members]
-    if kind is float and math.isinf(value):  # type: ignore[arg-type]
+    if is_unspeakable(value):
+        if kind is int:
+            return {"$number": hex(value)}  # type: ignore[arg-type]
         return {"$number": "Infinity" if value > 0 else "-Infinity"}  # type: ignore[operator]
     return value
 
@@ -98,4 +116,6 @@ def from_plain(value: object) -> object:
             return base64.b64decode(content, validate=True)
         case "$number", "Infinity" | "-Infinity":
             return float(content)
+        case "$number", str() if _HEXADECIMAL.fullmatch(content):
+            return int(content, 16)
     raise ValueError(f"{tag} can't be {content!r}")

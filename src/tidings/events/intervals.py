@@ -25,7 +25,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import zip_longest
 from typing import Any, Final, Protocol, TypeAlias
 
-from tidings.events.encoding import as_list, from_plain, to_plain
+from tidings.events.encoding import as_list, from_plain, is_unspeakable, to_plain
 from tidings.events.phrases import (
     Phrase,
     all_of,
@@ -523,7 +523,7 @@ class Intervals:
         span = cls.everything(order)
         for word, end in ends.items():
             value = from_plain(end)
-            if domain_of(value) != order.domain or value in _INFINITIES:
+            if domain_of(value) != order.domain or is_unspeakable(value):
                 raise ValueError(f"{end!r} is no {order.domain} to compare with")
             span = span.intersect(_COMPARISONS[word](order, value))
         return span
@@ -561,9 +561,6 @@ _COMPARISONS: Final[dict[str, Callable[[Order, Any], Intervals]]] = {
     "gt": Intervals.above,
     "ge": lambda order, value: Intervals.above(order, value, closed=True),
 }
-
-
-_INFINITIES: Final = (float("inf"), float("-inf"))  # values, but the language can't say them
 
 
 def _negated(predicate: str) -> str:

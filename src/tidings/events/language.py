@@ -20,6 +20,7 @@ from typing import Any, Final, NoReturn, TypeAlias
 
 from tidings.events.conjunction import Conjunction
 from tidings.events.constraint import ABSENCE, DOMAINS, EXISTS, Constraint, unions
+from tidings.events.encoding import is_unspeakable
 from tidings.events.errors import FilterError
 from tidings.events.filter import Filter, canonical
 from tidings.events.grammar import parse_tree
@@ -135,13 +136,13 @@ def _value(constant: str, at: int) -> Any:
             return parse_time(constant[constant.index("'") + 1 : -1])
         if first in "Xx":
             return bytes.fromhex(constant[2:-1])
-        if constant.lstrip("+-").isdecimal():
-            return int(constant)
-        value = float(constant)
+        is_whole = constant.lstrip("+-").isdecimal()
+        value = int(constant) if is_whole else float(constant)
     except ValueError as problem:
         raise Problem(f"{constant[:40]} is no constant: {problem}", at) from None
-    if value in (float("inf"), float("-inf")):
-        raise Problem(f"{constant} is too large for a floating-point number", at)
+    if is_unspeakable(value):
+        what = "constant" if is_whole else "floating-point number"
+        raise Problem(f"{constant[:40]} is too large for a {what}", at)
     return value
 
 

@@ -86,10 +86,7 @@ class Notification(Mapping[str, Any]):
 
     def to_json(self) -> str:
         """One line of JSON that `from_json` reads back to an equal notification."""
-        try:
-            return encode_json({name: to_plain(value) for name, value in self.attributes.items()})
-        except ValueError as problem:  # a number of more digits than Python cares to write
-            raise NotificationError(str(problem)) from None
+        return encode_json({name: to_plain(value) for name, value in self.attributes.items()})
 
 
 def _flatten(attributes: Mapping[str, Any], values: dict[str, object]) -> None:

@@ -17,11 +17,10 @@ wrong ({1, 2} satisfies neither of {1} and {2}, but the merger) and therefore no
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from typing import Any, Final
 
-from tidings.events.encoding import as_list, from_plain, to_plain
+from tidings.events.encoding import as_list, from_plain, is_unspeakable, to_plain
 from tidings.events.phrases import Phrase, all_of, listed, literal, name_text
 from tidings.events.values import (
     SET,
@@ -299,8 +298,8 @@ def _elements(items: Any) -> list[Element]:
     found = [canonical(scalar(i), "an element") for i in items]
     if any(isinstance(i, frozenset | list) for i in found):
         raise ValueError("a set holds scalars only")
-    if any(isinstance(i, float) and math.isinf(i) for i in found):
-        raise ValueError("the language has no word for infinity")
+    if any(map(is_unspeakable, found)):
+        raise ValueError("the language has no words for infinity, nor for thousands of digits")
     return [element(i) for i in found]
 
 

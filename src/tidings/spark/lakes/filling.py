@@ -169,7 +169,7 @@ class _Writing:
             return None
         try:
             return encode_json({name: to_plain(v) for name, v in self._rest[row].items()})
-        except (TypeError, ValueError) as problem:
+        except TypeError as problem:  # of a domain that JSON cannot say
             place = f"{self._streams[row]}:{self._ticks[row]}"
             raise TidingsError(f"{place} cannot be written to the lake: {problem}") from None
 
