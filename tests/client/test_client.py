@@ -269,6 +269,28 @@ def test_what_is_too_large_is_refused_and_all_else_goes_on(tmp_path: Path, run: 
         broker.stop()
 
 
+def test_what_is_nested_too_deeply_is_refused_to_whoever_publishes_it(
+    broker: BrokerProcess, run: Run
+) -> None:
+    def nested(depth: int) -> dict[str, Any]:
+        deep: list[Any] = []
+        for _ in range(depth - 1):
+            deep = [deep]
+        return {"deep": deep}
+
+    async def main() -> None:
+        async with tidings.connect(broker.url) as client:
+            assert await client.publish(nested(32)) == 1
+            for depth in (33, 400):
+                with pytest.raises(tidings.TidingsError, match="'deep' is nested more than 32"):
+                    await client.publish(nested(depth))
+            assert await client.publish({"n": 1}) == 2
+            async with client.subscribe("TRUE", since="begin") as events:
+                assert [set(e.notification) async for e in events.until_live()] == [{"deep"}, {"n"}]
+
+    run(asyncio.wait_for(main(), 30))
+
+
 def test_a_name_is_told_how_much_of_it_is_kept(broker: BrokerProcess, run: Run) -> None:
     async def main() -> list[int]:
         async with tidings.connect(broker.url, name="importer") as client:

@@ -123,6 +123,7 @@ class WireLimits:
                 )
 
 
+_USUAL: Final = WireLimits()
 UNLIMITED: Final = WireLimits(
     attributes=maxsize, depth=maxsize, filters=Limits(characters=maxsize, conjunctions=maxsize)
 )
@@ -170,6 +171,7 @@ def _spelt(value: object, name: str) -> object:
     if kind is frozenset:
         return [_spelt(scalar(item), name) for item in value]  # type: ignore[attr-defined]
     if kind is list:
+        _USUAL.check_depth(name, value)
         return Ext(_CARRIED, msgspec.json.encode(value))
     raise WireError(f"attribute {name!r}: a {kind.__name__} is of a domain that cannot travel")
 
