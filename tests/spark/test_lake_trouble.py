@@ -162,14 +162,17 @@ def test_replaced_files_stay_for_at_least_as_long_as_was_said(lake: Lake) -> Non
 
 
 def test_files_that_can_be_joined_are_counted_by_day(lake: Lake, tmp_path: Path) -> None:
-    assert Lake(tmp_path / "empty").snapshot().joinable() == 0
-    assert lake.snapshot().joinable() == 2
+    def joinable(lake: Lake) -> list[int]:
+        return [joint.files for joint in lake.snapshot().joints()]
+
+    assert joinable(Lake(tmp_path / "empty")) == []
+    assert joinable(lake) == [3]
     for version, day in enumerate(range(3), start=4):
         late = event(version)._replace(time=NOON + timedelta(days=day + 1))
         lake.append([late], writer="w", version=version)
-    assert lake.snapshot().joinable() == 2  # each of these is alone in its day
+    assert joinable(lake) == [3]  # each of these is alone in its day
     lake.compact()
-    assert lake.snapshot().joinable() == 0
+    assert joinable(lake) == []
 
 
 # -- no lakes --------------------------------------------------------------------------------------

@@ -82,7 +82,7 @@ class Course:
         self._position = dict(self._held)
         """How far was read; further than what the lake holds if that was silence."""
         self._is_live = False
-        self._unjoined = view.joinable()
+        self._unjoined = sum(joint.files for joint in view.joints())
         self._began = self._last = monotonic()
         self.report = Report(0, 0, 0.0, 0.0, cursor_text(self._held), False)
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 from tidings.events import Filter, TidingsError
 from tidings.spark.lakes.errors import LakeError
 from tidings.spark.lakes.files import Written
+from tidings.spark.lakes.joining import Joint
 from tidings.spark.lakes.layout import EVERYTHING, FIXED
 
 try:
@@ -91,6 +92,12 @@ def filter_of(table: DeltaTable) -> Filter:
 def add_columns(table: DeltaTable, columns: Sequence[pa.Field]) -> None:
     """Add columns; `CommitFailedError` if somebody else has changed the table since it was read."""
     table.alter.add_columns(Schema.from_arrow(pa.schema(columns)).fields)
+
+
+def join(table: DeltaTable, joint: Joint) -> tuple[int, int]:
+    """Join small files of a day, and commit it; how many they were, and are now."""
+    done = table.optimize.compact([("day", "=", str(joint.day))], target_size=joint.below)
+    return done["numFilesRemoved"], done["numFilesAdded"]
 
 
 def commit(table: DeltaTable, written: Sequence[Written], numbers: Mapping[str, int]) -> None:

@@ -226,21 +226,22 @@ class Lake:
     def compact(self, *, keep: timedelta = _KEEP) -> dict[str, int]:
         """Join small files, and delete what is not needed; how many of each.
 
-        Files that were replaced, or written by somebody who was killed, stay for as long as
-        `keep`, to the next full hour, so that whoever reads them now can do so to the end.
+        Which are joined is said in `tidings.spark.lakes.joining`. Files that were replaced, or
+        written by somebody who was killed, stay for as long as `keep`, to the next full hour, so
+        that whoever reads them now can do so to the end.
         """
-        table = self.snapshot().table
+        view = self.snapshot()
         hours = -(-keep // _HOUR)
         try:
-            joined = table.optimize.compact()
-            deleted = table.vacuum(
+            joined = [delta.join(view.table, joint) for joint in view.joints()]
+            deleted = view.table.vacuum(
                 hours, dry_run=False, enforce_retention_duration=hours >= 168, full=True
             )
         except DeltaError as problem:
             raise self._failed("it could not be compacted", problem) from problem
         return {
-            "joined": joined["numFilesRemoved"],
-            "made": joined["numFilesAdded"],
+            "joined": sum(before for before, _ in joined),
+            "made": sum(after for _, after in joined),
             "deleted": len(deleted),
         }
 

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from tidings.client.positions import Beginning
 from tidings.events import Filter
+from tidings.spark.lakes.joining import Joint, joints
 from tidings.spark.lakes.layout import KINDS, Archived, to_events
 from tidings.spark.lakes.ledger import GAP, STREAM, WRITER
 from tidings.spark.lakes.pruning import Window
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 _ORDER: Final = [("time", "ascending"), ("stream", "ascending"), ("tick", "ascending")]
-_SMALL: Final = 25 << 20
-"""A file of fewer bytes is small: Delta joins them to files of 100 MB."""
 _END: Final = pa.scalar(datetime.max.replace(tzinfo=UTC), KINDS["time"])
 
 
@@ -63,11 +62,11 @@ class View:
         """The last version that was appended under this name; 0 if none was."""
         return self._numbers.get(WRITER + writer, 0)
 
-    def joinable(self) -> int:
-        """How many small files there are beside another one of their day."""
+    def joints(self) -> list[Joint]:
+        """Which of its files `Lake.compact` would join."""
         files = pa.table(self.table.get_add_actions(flatten=True))
-        days = files["partition.day"].filter(pc.less(files["size_bytes"], _SMALL))
-        return len(days) - int(pc.count_distinct(days).as_py())
+        days, sizes = files["partition.day"].to_pylist(), files["size_bytes"].to_pylist()
+        return joints(zip(days, sizes, strict=True))
 
     def scan(
         self,
