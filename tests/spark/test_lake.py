@@ -411,6 +411,33 @@ def test_files_that_cannot_hold_what_is_asked_for_are_not_read(lake: Lake) -> No
     assert read("n = 15") == 2  # of what is in the rest, the log says nothing
 
 
+def test_files_from_before_an_attribute_are_not_read_for_it(lake: Lake) -> None:
+    older = [{"n": 1}, {"n": 2, "set": ["a"], "b": b"x"}, {"n": 3}, {"n": 4}]
+    for tick, said in enumerate(older, start=1):
+        lake.append([event(tick, said)], writer="a", version=tick)
+    lake.compact()  # of sets and bytes, Delta does not say how many rows have them
+    newer = [{"n": 5}, {"n": 6, "new": 1, "set": ["b"]}, {"new": "text"}]
+    for tick, said in enumerate(newer, start=5):
+        lake.append([event(tick, said)], writer="a", version=tick)
+    events = [event(tick, said) for tick, said in enumerate(older + newer, start=1)]
+    for text, files in [
+        ("new = 1", 1),
+        ("new = 'text'", 1),
+        ("new = 1 AND n = 6", 1),
+        ("new = 1 OR n = 5", 2),
+        ("NOT EXISTS new", 5),
+        ("new IS NULL OR new = 1", 5),
+        ("set OVERLAPS ('a')", 2),
+        ("b = X'78'", 1),
+    ]:
+        wanted = Filter.parse(text)
+        assert rows(lake, wanted) == [e for e in events if wanted.matches(e.notification)], text
+        assert len(lake.files(wanted)) == files, text
+    lake.append([event(8, {"n": [[8]]})], writer="a", version=8)
+    lake.append([event(9, {"later": 1})], writer="a", version=9)
+    assert len(lake.files("later = 1")) == 2  # there may be anything in the rest
+
+
 def test_what_the_log_says_of_a_file_is_true_of_every_row(lake: Lake) -> None:
     said = [
         {"s": "x" * 70, "t": "\ud7ff" * 70, "last": "\U0010ffff" * 70, "f": 1.5, "i": -(2**63)},

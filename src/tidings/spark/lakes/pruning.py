@@ -2,7 +2,8 @@
 
 The log has, for each file, the least and the greatest value of most columns and how many rows have
 none. It cuts times to milliseconds and long strings to a prefix, so both are taken with a margin.
-Never is a file left out that holds a row that is wanted; one without statistics is read.
+Never is a file left out that holds a row that is wanted; one without statistics is read. Whether
+a column is missing in a file that is older, only the file itself says: see `Search`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,11 +11,11 @@ from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 
 from tidings.client.positions import Beginning
 from tidings.events import Filter
 from tidings.spark.lakes.errors import LakeError
-from tidings.spark.lakes.grouping import names_in
 from tidings.spark.lakes.layout import FIXED, KINDS, Columns, columns_of, days
 from tidings.spark.lakes.pruning import Statistics, Window, may_match
 from tidings.spark.lakes.sifting import Sieve
@@ -56,8 +56,8 @@ class Search:
         statistics = pa.table(table.get_add_actions(flatten=True))
         self.found: list[Statistics] = [
             file
-            for file in _chosen(statistics, filter, self._columns)
-            if window.may_hold(file) and may_match(file, filter, self._columns)
+            for file in _chosen(statistics, self._sieve.used)
+            if window.may_hold(file) and self._may_match(file, filter)
         ]
         """What is known of each file that is to be read."""
         self.files: list[tuple[str, Any]] = sorted(
@@ -65,6 +65,23 @@ class Search:
             key=lambda pair: (pair[1] is not None, pair[1].as_py() if pair[1] else None, pair[0]),
         )
         """The files, by the earliest time that they may hold (first, if it is not known)."""
+
+    def _may_match(self, file: Statistics, filter: Filter) -> bool:
+        """Whether rows of the file may match, by the log or, where that is silent, by itself.
+
+        The log says nothing of columns that are newer than the file, but also nothing of some
+        that the file has.
+        """
+        if not may_match(file, filter, self._columns):
+            return False
+        unsaid = {c for c in self._sieve.used if file.get(f"null_count.{c}") is None}
+        if may_match(_without(file, unsaid), filter, self._columns):
+            return True  # whichever of them it has
+        try:
+            stored = pq.read_schema(self._path / file["path"]).names
+        except (OSError, pa.ArrowException):
+            return True  # whoever reads it will say so
+        return may_match(_without(file, unsaid.difference(stored)), filter, self._columns)
 
     def rows(self, path: str) -> Iterator[pa.RecordBatch]:
         """The rows of a file that are wanted."""
@@ -75,13 +92,17 @@ class Search:
                 yield _with_day(sifted, self._schema)
 
 
-def _chosen(statistics: pa.Table, filter: Filter, columns: Columns) -> list[dict[str, Any]]:
+def _chosen(statistics: pa.Table, columns: Iterable[str]) -> list[dict[str, Any]]:
     """What is said of each file, as far as it matters here."""
-    used = {"stream", "tick", "time", "rest"}
-    used.update(column for name in names_in([filter]) for column in columns.get(name, {}).values())
+    used = {"stream", "tick", "time", "rest", *columns}
     wanted = {f"{what}.{column}" for what in ("min", "max", "null_count") for column in used}
     kept = [n for n in statistics.column_names if n in wanted or n in _ALWAYS]
     return statistics.select(kept).to_pylist()  # type: ignore[no-any-return]
+
+
+def _without(file: Statistics, columns: Iterable[str]) -> Statistics:
+    """What is known of a file that has no values in some columns."""
+    return {**file, **{f"null_count.{column}": file["num_records"] for column in columns}}
 
 
 def _edge(when: datetime | None) -> Any:
