@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import count, islice
 from pathlib import Path
@@ -18,10 +19,12 @@ from hypothesis import strategies as st
 
 from tests.oracles import filters as oracle
 from tidings import Filter, Notification
+from tidings.spark.lakes import delta, order
 from tidings.spark.lakes.filling import to_table
 from tidings.spark.lakes.lake import Gap, Lake, LakeError
 from tidings.spark.lakes.layout import FIXED, Archived, to_events
 from tidings.spark.lakes.pruning import may_match
+from tidings.spark.lakes.search import Search
 
 BEGIN = datetime(2026, 11, 15, 23, 59, 58, tzinfo=UTC)
 """Two seconds before a new day."""
@@ -495,6 +498,34 @@ def test_a_text_that_was_cut_may_be_any_that_begins_so() -> None:
     assert may_match(file, Filter.parse(f"s = '{cut}7'"), columns)
     assert not may_match(file, Filter.parse("s > 'y'"), columns)
     assert not may_match(file, Filter.parse("s < 'x'"), columns)
+
+
+def test_events_of_a_large_file_are_in_order_though_few_are_read_at_a_time(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delta, "ROW_GROUP", 16)
+    monkeypatch.setattr(order, "_AT_ONCE", 7)
+    for version in range(1, 21):
+        ticks = range(version * 10, version * 10 + 10)
+        two = [e for s in ("paris", "rome") for e in some(ticks, stream=s)]
+        lake.append(two, writer="a", version=version)
+    lake.compact()
+    assert len(lake.files()) == 1
+    read = 0
+    search = lake.snapshot().search("n < 205", None, None)
+
+    def counted(group: Any) -> Iterator[pa.RecordBatch]:
+        nonlocal read
+        for batch in Search.read(search, group):
+            read += batch.num_rows
+            yield batch
+
+    monkeypatch.setattr(search, "read", counted)
+    found = []
+    for number, each in enumerate(order.in_order(search), start=1):
+        found.append((each.tick, each.stream))
+        assert read <= number + 80
+    assert found == [(tick, stream) for tick in range(10, 205) for stream in ("paris", "rome")]
 
 
 def test_events_come_in_the_order_of_their_streams(lake: Lake) -> None:

@@ -12,12 +12,12 @@ import pyarrow as pa
 
 from tidings.events import Filter, TidingsError
 from tidings.spark.lakes.errors import LakeError
-from tidings.spark.lakes.files import Written
+from tidings.spark.lakes.files import ROW_GROUP, Written
 from tidings.spark.lakes.joining import Joint
 from tidings.spark.lakes.layout import EVERYTHING, FIXED
 
 try:
-    from deltalake import CommitProperties, DeltaTable, Schema, Transaction
+    from deltalake import CommitProperties, DeltaTable, Schema, Transaction, WriterProperties
     from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
     from deltalake.transaction import AddAction
 except ImportError as problem:
@@ -96,7 +96,13 @@ def add_columns(table: DeltaTable, columns: Sequence[pa.Field]) -> None:
 
 def join(table: DeltaTable, joint: Joint) -> tuple[int, int]:
     """Join small files of a day, and commit it; how many they were, and are now."""
-    done = table.optimize.compact([("day", "=", str(joint.day))], target_size=joint.below)
+    done = table.optimize.compact(
+        [("day", "=", str(joint.day))],
+        target_size=joint.below,
+        writer_properties=WriterProperties(
+            max_row_group_size=ROW_GROUP, compression="ZSTD", compression_level=4
+        ),
+    )
     return done["numFilesRemoved"], done["numFilesAdded"]
 
 

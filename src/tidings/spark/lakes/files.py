@@ -27,6 +27,8 @@ _INDEXED: Final = 100
 """Of so many columns, the first ones, the log says between what their values lie."""
 _LONGEST: Final = 64
 """So many characters of a string are said there."""
+ROW_GROUP: Final = 32_768
+"""So many rows are in a row group, which whoever wants the order of time has in memory at once."""
 _NO_DICTIONARY: Final = frozenset({"id", "tick", "time"})
 """Columns where no value is there twice."""
 
@@ -95,7 +97,7 @@ def _write(folder: Path, day: date, rows: pa.Table) -> File:
             metadata_collector=said,
         ) as writer,
     ):
-        writer.write_table(rows)
+        writer.write_table(rows, ROW_GROUP)
     size = os.stat(path).st_size
     return File(f"day={day}/{path.name}", size, str(day), statistics(rows, said[0]))
 

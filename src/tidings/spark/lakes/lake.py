@@ -271,7 +271,8 @@ class Lake:
     ) -> Iterator[Archived]:
         """The events that match, in the order of their times, and so each stream in its own order.
 
-        The arguments are those of `scan`. About as much is in memory as was published at a time.
+        The arguments are those of `scan`. About as much is in memory as was published at a time,
+        but never less than a row group of a file: 32,768 rows.
         """
         yield from self.snapshot().events(filter, since=since, until=until)
 

@@ -64,7 +64,7 @@ class Window(NamedTuple):
 
     def may_hold(self, file: Statistics) -> bool:
         """Whether rows of the file may lie inside."""
-        first, last = _times(file)
+        first, last = times(file)
         if self.since.time is not None and last < self.since.time:
             return False
         if self.until.time is not None and first >= self.until.time:
@@ -160,7 +160,7 @@ def _span(file: Statistics, kind: str, column: str) -> Constraint:
     return Constraint.of(Intervals.between(_ORDERS[kind], low, high))
 
 
-def _times(file: Statistics) -> tuple[int, int]:
+def times(file: Statistics) -> tuple[int, int]:
     """Between which times a file's events were published, in microseconds."""
     earliest, latest = [microseconds(_EARLIEST)], [microseconds(_LATEST)]
     if (day := file.get("partition.day")) is not None:

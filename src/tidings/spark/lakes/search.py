@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
@@ -16,8 +17,8 @@ import pyarrow.parquet as pq
 from tidings.client.positions import Beginning
 from tidings.events import Filter
 from tidings.spark.lakes.errors import LakeError
-from tidings.spark.lakes.layout import FIXED, KINDS, Columns, columns_of, days
-from tidings.spark.lakes.pruning import Statistics, Window, may_match
+from tidings.spark.lakes.layout import FIXED, Columns, columns_of, days, microseconds
+from tidings.spark.lakes.pruning import Statistics, Window, may_match, times
 from tidings.spark.lakes.sifting import Sieve
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 ROWS: Final = 65_536
 """So many are in a batch at most."""
+_EARLIEST: Final = microseconds(datetime.min.replace(tzinfo=UTC))
 _ALWAYS: Final = ("path", "num_records", "partition.day")
 
 
@@ -50,6 +52,7 @@ class Search:
     def __init__(self, path: Path, table: DeltaTable, filter: Filter, window: Window) -> None:
         self._path = path
         self._schema = schema_of(table)
+        self._stored = pa.schema([f for f in self._schema if f.name != "day"])
         self._columns: Columns = columns_of(self._schema)
         self._sieve = Sieve(filter, self._columns)
         self._condition = window.condition()
@@ -60,11 +63,10 @@ class Search:
             if window.may_hold(file) and self._may_match(file, filter)
         ]
         """What is known of each file that is to be read."""
-        self.files: list[tuple[str, Any]] = sorted(
-            ((file["path"], _edge(file.get("min.time"))) for file in self.found),
-            key=lambda pair: (pair[1] is not None, pair[1].as_py() if pair[1] else None, pair[0]),
+        self.files: list[tuple[str, int]] = sorted(
+            ((file["path"], times(file)[0]) for file in self.found), key=itemgetter(1, 0)
         )
-        """The files, by the earliest time that they may hold (first, if it is not known)."""
+        """The files, by the earliest time that they may hold, in microseconds."""
 
     def _may_match(self, file: Statistics, filter: Filter) -> bool:
         """Whether rows of the file may match, by the log or, where that is silent, by itself.
@@ -85,9 +87,21 @@ class Search:
 
     def rows(self, path: str) -> Iterator[pa.RecordBatch]:
         """The rows of a file that are wanted."""
-        stored = pa.schema([f for f in self._schema if f.name != "day"])
-        found = ds.dataset(str(self._path / path), schema=stored, format="parquet")
-        for batch in found.to_batches(filter=self._condition, batch_size=ROWS):
+        yield from self.read(self._file(path))
+
+    def groups(self, path: str) -> Iterator[tuple[int, Any]]:
+        """The row groups of a file, to be read, each with its earliest time."""
+        for group in self._file(path).split_by_row_group(self._condition, self._stored):
+            said = (group.row_groups[0].statistics or {}).get("time")
+            yield _EARLIEST if said is None else microseconds(said["min"]), group
+
+    def _file(self, path: str) -> Any:
+        found = ds.dataset(str(self._path / path), schema=self._stored, format="parquet")
+        return next(iter(found.get_fragments()))
+
+    def read(self, piece: Any) -> Iterator[pa.RecordBatch]:
+        """The rows of a row group that are wanted."""
+        for batch in piece.to_batches(self._stored, filter=self._condition, batch_size=ROWS):
             if batch.num_rows and (sifted := self._sieve.sift(batch)).num_rows:
                 yield _with_day(sifted, self._schema)
 
@@ -103,12 +117,6 @@ def _chosen(statistics: pa.Table, columns: Iterable[str]) -> list[dict[str, Any]
 def _without(file: Statistics, columns: Iterable[str]) -> Statistics:
     """What is known of a file that has no values in some columns."""
     return {**file, **{f"null_count.{column}": file["num_records"] for column in columns}}
-
-
-def _edge(when: datetime | None) -> Any:
-    if when is None:
-        return None
-    return pa.scalar(when.replace(tzinfo=UTC) - timedelta(milliseconds=1), KINDS["time"])
 
 
 def _with_day(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

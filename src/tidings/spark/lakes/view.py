@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidings.client.positions import Beginning
 from tidings.events import Filter
 from tidings.spark.lakes.joining import Joint, joints
-from tidings.spark.lakes.layout import KINDS, Archived, to_events
+from tidings.spark.lakes.layout import Archived
 from tidings.spark.lakes.ledger import GAP, STREAM, WRITER
+from tidings.spark.lakes.order import in_order
 from tidings.spark.lakes.pruning import Window
-from tidings.spark.lakes.search import ROWS, Search, schema_of
+from tidings.spark.lakes.search import Search, schema_of
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
-
-_ORDER: Final = [("time", "ascending"), ("stream", "ascending"), ("tick", "ascending")]
-_END: Final = pa.scalar(datetime.max.replace(tzinfo=UTC), KINDS["time"])
 
 
 class Gap(NamedTuple):
@@ -88,19 +84,7 @@ class View:
         until: Beginning = None,
     ) -> Iterator[Archived]:
         """The events that match, in the order of time; see `Lake.events`."""
-        search = self.search(filter, since, until)
-        waiting: list[pa.RecordBatch] = []
-        for number, (path, _) in enumerate(search.files, start=1):
-            waiting += search.rows(path)
-            if not waiting:
-                continue
-            rows = pa.Table.from_batches(waiting).sort_by(_ORDER)
-            # What is in the files to come is not earlier than the earliest of the next one.
-            edge = search.files[number][1] if number < len(search.files) else _END
-            early = 0 if edge is None else pc.sum(pc.less(rows["time"], edge)).as_py()
-            for batch in rows.slice(0, early).to_batches(ROWS):
-                yield from to_events(batch)
-            waiting = rows.slice(early).to_batches()
+        yield from in_order(self.search(filter, since, until))
 
     def files(
         self,
