@@ -104,14 +104,14 @@ class Course:
             if goal == "live":
                 goal = ends
             assert not isinstance(goal, str)
-            if goal is not None and self._has(goal):
-                self._is_live = self._has(ends)
+            if goal is not None and _has(self._position, goal):
+                self._is_live = _has(self._position, ends)
                 self._join_many()
                 return
             end = ends if goal is None else {s: min(t, goal.get(s, t)) for s, t in ends.items()}
             behind = {s: t for s, t in end.items() if t > self._position.get(s, 0)}
-            is_much = sum(behind.values()) - sum(self._position.get(s, 0) for s in behind)
-            is_due = goal is not None or monotonic() >= due or is_much >= self._batch
+            ticks = sum(t - self._position.get(s, 0) for s, t in behind.items())
+            is_due = goal is not None or monotonic() >= due or ticks >= self._batch
             if behind and is_due:
                 due = monotonic() + every
                 self._round(behind, ends, stop)
@@ -121,9 +121,6 @@ class Course:
                     self.note()
                 self._join_many()
                 watch.wait(_GLANCE if not behind else min(_GLANCE, max(0.0, due - monotonic())))
-
-    def _has(self, goal: Mapping[str, int]) -> bool:
-        return all(self._position.get(stream, 0) >= tick for stream, tick in goal.items())
 
     def _check(self, ends: Cursor) -> None:
         for stream, tick in self._position.items():
@@ -151,7 +148,7 @@ class Course:
                     gaps.append(gap)
                     position[gap.stream] = gap.upto
                 error = error or problem
-        self._is_live = all(position.get(s, 0) >= t for s, t in ends.items())
+        self._is_live = _has(position, ends)
         self._write([h for _, h in brought], position, gaps)
         if error is not None:
             raise error
@@ -166,24 +163,21 @@ class Course:
         self, stretches: Sequence[Stretch], brought: list[Hauled], stop: threading.Event
     ) -> list[tuple[Stretch, Hauled]]:
         """What can be committed: of each stream, as far as nothing is missing."""
-        usable: list[tuple[Stretch, Hauled]] = []
-        ended: set[str] = set()
-        problems: list[str] = []
-        for failure in filter(None, (hauled.failure for hauled in brought)):
+        if failures := [hauled.failure for hauled in brought if hauled.failure is not None]:
             for hauled in brought:
                 hauled.discard(self._lake.path)
-            raise TidingsError(failure)
+            raise TidingsError(failures[0])
+        usable: list[tuple[Stretch, Hauled]] = []
+        ended: set[str] = set()
         for stretch, hauled in zip(stretches, brought, strict=True):
-            if hauled.away is not None:
-                problems.append(hauled.away)
             if stretch.stream in ended or hauled.away is not None:
                 hauled.discard(self._lake.path)
             else:
                 usable.append((stretch, hauled))
             if hauled.away is not None or hauled.gone is not None:
                 ended.add(stretch.stream)
-        if problems:
-            _log.warning("%s; it is tried again", problems[0])
+        if away := [hauled.away for hauled in brought if hauled.away is not None]:
+            _log.warning("%s; it is tried again", away[0])
             if not usable:
                 stop.wait(_GLANCE)
         return self._fitting(usable, stop)
@@ -264,3 +258,7 @@ class Course:
         )
         self._last = now
         self._progress(self.report)
+
+
+def _has(position: Mapping[str, int], goal: Mapping[str, int]) -> bool:
+    return all(position.get(stream, 0) >= tick for stream, tick in goal.items())

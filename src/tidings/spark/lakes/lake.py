@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta  # noqa: F401 - of the example
+from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
@@ -39,6 +39,7 @@ class Lake:
     was killed while writing. Several programs and threads may use a lake at the same time. How
     events become rows is said in `tidings.spark.lakes.layout`; a lake's files are by `day`.
 
+    >>> from datetime import UTC, datetime
     >>> from tempfile import TemporaryDirectory
     >>> from tidings.events import Notification
     >>> noon = datetime(2026, 11, 15, 12, tzinfo=UTC)
@@ -63,23 +64,15 @@ class Lake:
         wanted = Filter.parse(filter) if isinstance(filter, str) else filter
         table = delta.found_or_made(self.path, EVERYTHING if wanted is None else wanted)
         schema_of(table)  # is it one?
-        self._name = str(table.metadata().id)
-        self._filter = delta.filter_of(table)
-        if wanted is not None and wanted != self._filter:
+        self.name: Final = str(table.metadata().id)
+        """What tells it from all other lakes, wherever it is moved to."""
+        self.filter: Final = delta.filter_of(table)
+        """What it has of each stream, up to the tick that `held` says: all that this matches."""
+        if wanted is not None and wanted != self.filter:
             raise LakeError(
-                f"{self.path} was made for {str(self._filter)!r}: of {str(wanted)!r}, it lacks "
+                f"{self.path} was made for {str(self.filter)!r}: of {str(wanted)!r}, it lacks "
                 "what has passed. Use another lake"
             )
-
-    @property
-    def name(self) -> str:
-        """What tells it from all other lakes, wherever it is moved to."""
-        return self._name
-
-    @property
-    def filter(self) -> Filter:
-        """What it has of each stream, up to the tick that `held` says: all that this matches."""
-        return self._filter
 
     def snapshot(self) -> View:
         """The lake as it is now: what it holds, how far that is, and with which columns.
@@ -90,7 +83,7 @@ class Lake:
             with self._lock, suppress(Outdated):
                 # A handle is not shared: it would move on under whoever else uses it.
                 table = delta.found(self.path)
-                if str(table.metadata().id) != self._name:
+                if str(table.metadata().id) != self.name:
                     raise LakeError(f"{self.path}: another lake is here now")
                 return View(self.path, table, self._ledger.numbers(table.version()))
         raise self._busy()
