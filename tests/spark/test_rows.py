@@ -9,12 +9,20 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.types import DecimalType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    DecimalType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    VariantType,
+)
 
 from tests.spark.lakes import ODD, fill
 from tidings.events import Notification, TidingsError
 from tidings.spark.format.lake_reader import LakeReader, question, spark_schema
 from tidings.spark.format.rows import Rows, columns_of_lake
+from tidings.spark.format.variants import decode, encode
 from tidings.spark.lakes.lake import Lake
 from tidings.spark.lakes.layout import Archived
 from tidings.spark.lakes.search import Question
@@ -63,6 +71,14 @@ def test_a_column_that_a_lake_lacks_changes_none_of_the_others(tmp_path: Path) -
         event.id: event.notification for event in events
     }
     assert with_more["nowhere"].null_count == len(events)
+    maps = StructType().add("id", "string").add("attributes", MapType(StringType(), VariantType()))
+    assert {
+        row["id"]: {name: decode(**variant) for name, variant in row["attributes"]}
+        for row in read(tmp_path / "lake", maps).to_pylist()
+    } == {
+        event.id: {name: decode(*encode(v)) for name, v in event.notification.attributes.items()}
+        for event in events
+    }
 
 
 def test_a_lake_is_not_read_by_a_path(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from tidings.events import Filter, Notification
 from tidings.node import Event
 from tidings.spark import install
 from tidings.spark.bulk.registrations import ALL, cancellation, registration
+from tidings.spark.format.variants import decode
 from tidings.spark.lakes.lake import Lake
 from tidings.spark.lakes.layout import Archived
 
@@ -89,8 +90,27 @@ def test_a_batch_is_the_log(installed: Any, broker: BrokerProcess, log: list[Eve
     for row in rows:
         event = log[row.tick - 1]
         assert (row.id, row.stream) == (f"paris:{event.tick}", "paris")
-        assert Notification.from_json(row.attributes) == event.notification
+        found = {name: decode(v.value, v.metadata) for name, v in row.attributes.items()}
+        assert Notification(found) == event.notification
         assert abs(row.time.timestamp() - event.time) < 1e-5
+
+
+def test_attributes_can_be_asked_for_as_json(
+    installed: Any, broker: BrokerProcess, log: list[Event]
+) -> None:
+    rows = past(installed, broker).schema("tick BIGINT, attributes STRING").load().collect()
+    found = {row.tick: Notification.from_json(row.attributes) for row in rows}
+    assert found == {event.tick: event.notification for event in log}
+
+
+def test_a_where_can_look_into_the_attributes(
+    installed: Any, broker: BrokerProcess, log: list[Event]
+) -> None:
+    where = "try_variant_get(attributes['price'], '$', 'double') > 50"
+    where = f"attributes['symbol']::string = 'DIS' AND {where}"
+    found = past(installed, broker).load().where(where).collect()
+    wanted = Filter.parse("symbol = 'DIS' AND price > 50")
+    assert sorted(r.tick for r in found) == [e.tick for e in log if wanted.matches(e.notification)]
 
 
 @pytest.mark.parametrize("filter", ["symbol = 'DIS' AND price > 50", "price IS STRING", "FALSE"])
@@ -202,6 +222,11 @@ def test_what_is_wrong_with_an_option_is_said(
     [
         ("tick STRING", "column tick is of the event itself and is BIGINT, not STRING"),
         ("a MAP<STRING, STRING>", "column a: no attribute can be MAP<STRING,STRING>"),
+        ("a MAP<STRING, VARIANT>", "column a: no attribute can be MAP<STRING,VARIANT>"),
+        (
+            "attributes MAP<STRING, STRING>",
+            "column attributes .* is MAP<STRING,VARIANT> or, as JSON, STRING, not MAP<STRING,STRI",
+        ),
     ],
 )
 def test_columns_that_cannot_be_are_refused(

@@ -2,7 +2,7 @@
 
 Columns are those of the lake, with the types they have there (see `layout`), so an attribute of
 several kinds has several. Any other column is as `rows` says: the attribute of its name, or all of
-them as JSON in `attributes`. Of a WHERE, what the lake can do is done here: it leaves out files
+them in `attributes`. Of a WHERE, what the lake can do is done here: it leaves out files
 and rows; Spark then still does all of it.
 """
 

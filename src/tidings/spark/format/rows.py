@@ -1,10 +1,11 @@
 """Rows: events as Arrow batches, in the columns that somebody asked for.
 
 Five names are of the event itself: `id`, `stream`, `tick`, `time` (when it was published) and
-`attributes` (all of them, as the JSON that `Notification.from_json` reads). Every other column is
-the attribute of its name, and null where that is absent or does not fit the column's type. No
-value is bent to fit: a number is never read from a string, nor rounded to a BIGINT. Only FLOAT
-and DECIMAL take the nearest number that they have.
+`attributes`: all of them, as a map of variants (`attributes['price']::double > 50`) or, if it is
+asked for as STRING, as the JSON that `Notification.from_json` reads. Every other column is the
+attribute of its name, and null where that is absent or does not fit the column's type. No value is
+bent to fit: a number is never read from a string, nor rounded to a BIGINT. Only FLOAT and DECIMAL
+take the nearest number that they have.
 
 Where events are judged by subscriptions, there is a sixth: `matches`, the names of those that want
 the event. A lake's columns that are named for its attributes are columns here, too.
@@ -31,17 +32,22 @@ from pyspark.sql.types import (
     FloatType,
     IntegerType,
     LongType,
+    MapType,
     ShortType,
     StringType,
     StructType,
     TimestampType,
+    VariantType,
 )
 
 from tidings.client import Event
 from tidings.events import TidingsError
+from tidings.spark.format.variants import variants
 from tidings.spark.lakes.search import Question
 
-GENERIC: Final = "id STRING, stream STRING, tick BIGINT, time TIMESTAMP, attributes STRING"
+GENERIC: Final = (
+    "id STRING, stream STRING, tick BIGINT, time TIMESTAMP, attributes MAP<STRING,VARIANT>"
+)
 """The columns where nobody asks for others."""
 MATCHES: Final = "matches"
 JUDGED: Final = f"{GENERIC}, {MATCHES} ARRAY<STRING>"
@@ -63,7 +69,7 @@ _OWN: Final[dict[str, tuple[type[DataType], Callable[[Event], Any]]]] = {
     "time": (TimestampType, lambda event: event.time),
     "attributes": (StringType, lambda event: event.notification.to_json()),
 }
-"""The columns that are no attributes: their types, and how they are had."""
+"""The columns that are no attributes: their types, and how they are had. Variants are apart."""
 
 
 class Rows:
@@ -92,6 +98,8 @@ class Rows:
         arrays = [
             pa.array(matches, field.type)
             if self._is_judged and field.name == MATCHES
+            else variants([event.notification.attributes for event in events], field.type)
+            if pa.types.is_map(field.type)
             else pa.array(self._values(*column, events), field.type)
             for column, field in zip(self._columns, self._schema, strict=True)
         ]
@@ -148,11 +156,13 @@ def _fitting(name: str, kind: DataType) -> Callable[[Any], Any]:
     """How a value is put into a column: as itself, or `_MISFIT`."""
     own = _OWN.get(name)
     if own is not None:
-        if not isinstance(kind, own[0]):
+        if not isinstance(kind, own[0]) and not (name == "attributes" and _is_variants(kind)):
+            types = own[0]().simpleString().upper()
+            if name == "attributes":
+                types = f"MAP<STRING,VARIANT> or, as JSON, {types}"
             raise TidingsError(
-                f"column {name} is of the event itself and is {own[0]().simpleString().upper()}, "
-                f"not {kind.simpleString().upper()}; an attribute {name!r} is in the JSON of "
-                "column attributes"
+                f"column {name} is of the event itself and is {types}, not "
+                f"{kind.simpleString().upper()}; an attribute {name!r} is in column attributes"
             )
         return _as_it_is
     found = _for_type(kind)
@@ -163,6 +173,14 @@ def _fitting(name: str, kind: DataType) -> Callable[[Any], Any]:
             "ARRAY of these"
         )
     return found
+
+
+def _is_variants(kind: DataType) -> bool:
+    return (
+        isinstance(kind, MapType)
+        and kind.keyType == StringType()
+        and isinstance(kind.valueType, VariantType)
+    )
 
 
 def _for_type(kind: DataType) -> Callable[[Any], Any] | None:

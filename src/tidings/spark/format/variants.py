@@ -1,0 +1,304 @@
+"""Variants: values of events in the binary form of Spark's VARIANT, and back.
+
+Each value is the variant that a cast gives back as it was: strings, booleans and bytes as such,
+times as TIMESTAMP, floats as DOUBLE, and sets as arrays in the order of their JSON. A whole number
+is the smallest of TINYINT to BIGINT that holds it, or else DECIMAL. Of more than 38 digits, it is a
+DOUBLE if that is exact, or else a STRING of its digits: a cast to DOUBLE then gives the nearest,
+and nothing is lost. What events carry without looking into it is arrays and objects.
+
+The form is that of `VariantEncoding.md` of Parquet. Nothing here knows of Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from itertools import accumulate, chain
+from struct import Struct
+from typing import Any, Final
+
+import pyarrow as pa
+
+from tidings.events import TidingsError
+from tidings.events.values import Truth, element_order
+
+_SHORT, _OBJECT, _ARRAY = 1, 2, 3
+"""What the two lowest bits of the first byte say; the others say more. 0 is any other scalar."""
+_NULL: Final = b"\x00"
+_TRUE: Final = b"\x04"
+_FALSE: Final = b"\x08"
+_BYTE: Final = [bytes([3 << 2, n]) for n in range(256)]
+"""By value: from 0 on, and those below 0 from the end."""
+_SHORTINT: Final = Struct("<Bh")
+_INT: Final = Struct("<Bi")
+_BIGINT: Final = Struct("<Bq")
+_DOUBLE: Final = Struct("<Bd")
+_SIZED: Final = Struct("<BI")
+_MOST: Final = 10**38
+"""A decimal is smaller."""
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_NO_NAMES: Final = b"\x01\x00\x00"
+"""The metadata of a variant, which are the names that occur in it: version 1, none."""
+
+
+# -- writing -----------------------------------------------------------------------------------
+
+
+def encode(value: object) -> tuple[bytes, bytes]:
+    """A canonical value of a notification as a variant: its value and its metadata.
+
+    >>> encode(7), encode("DIS")[0]
+    ((b'\\x0c\\x07', b'\\x01\\x00\\x00'), b'\\rDIS')
+    """
+    return _ENCODE[value.__class__](value), _names(value)
+
+
+def variants(records: Sequence[Mapping[str, object]], kind: pa.MapType) -> pa.MapArray:
+    """The attributes of events as maps from their names to variants."""
+    offsets = [0, *accumulate(map(len, records))]
+    values = list(chain.from_iterable(record.values() for record in records))
+    encoded = [_ENCODE[value.__class__](value) for value in values]
+    if any(value.__class__ is list for value in values):
+        names = pa.array(map(_names, values), pa.binary(), size=len(values))
+    else:
+        names = pa.repeat(pa.scalar(_NO_NAMES, pa.binary()), len(values))
+    items = pa.StructArray.from_arrays(
+        [pa.array(encoded, pa.binary()), names], fields=list(kind.item_type)
+    )
+    keys = pa.array(list(chain.from_iterable(records)), kind.key_type)
+    return pa.MapArray.from_arrays(pa.array(offsets, pa.int32()), keys, items, type=kind)
+
+
+def _string(value: Any) -> bytes:
+    text: bytes = value.encode()
+    size = len(text)
+    return bytes((size << 2 | _SHORT,)) + text if size < 64 else _SIZED.pack(16 << 2, size) + text
+
+
+def _bytes(value: Any) -> bytes:
+    return _SIZED.pack(15 << 2, len(value)) + bytes(value)
+
+
+def _boolean(value: Any) -> bytes:
+    return _TRUE if value else _FALSE
+
+
+def _integer(value: int) -> bytes:
+    if -0x80 <= value < 0x80:
+        return _BYTE[value]
+    if -0x8000 <= value < 0x8000:
+        return _SHORTINT.pack(4 << 2, value)
+    if -0x80000000 <= value < 0x80000000:
+        return _INT.pack(5 << 2, value)
+    if -(1 << 63) <= value < 1 << 63:
+        return _BIGINT.pack(6 << 2, value)
+    if -_MOST < value < _MOST:
+        return b"\x28\x00" + value.to_bytes(16, "little", signed=True)  # scale 0
+    try:
+        if float(value) == value:
+            return _double(value)
+    except OverflowError:
+        pass
+    return _string(str(Decimal(value)))  # of an int, Python writes no more than 4300 digits
+
+
+def _double(value: Any) -> bytes:
+    return _DOUBLE.pack(7 << 2, value)
+
+
+def _time(value: Any) -> bytes:
+    since = value - _EPOCH
+    seconds = since.days * 86_400 + since.seconds
+    return _BIGINT.pack(12 << 2, seconds * 1_000_000 + since.microseconds)
+
+
+def _set(value: Any) -> bytes:
+    return _array([_ENCODE[m.__class__](m) for m in sorted(value, key=element_order)])
+
+
+def _carried(value: Any) -> bytes:
+    return _nested(value, {name: n for n, name in enumerate(_names_in(value))})
+
+
+def _nested(value: Any, places: dict[str, int]) -> bytes:
+    if value.__class__ is list:
+        return _array([_nested(member, places) for member in value])
+    if value.__class__ is dict:
+        return _object({places[n]: _nested(value[n], places) for n in sorted(value)})
+    return _ENCODE[value.__class__](value)
+
+
+def _array(members: Sequence[bytes]) -> bytes:
+    offsets, width = _offsets(members)
+    is_long, size = _size(members)
+    return bytes((is_long << 4 | (width - 1) << 2 | _ARRAY,)) + size + offsets + b"".join(members)
+
+
+def _object(fields: dict[int, bytes]) -> bytes:
+    """In the order of the names, which is also that of their places."""
+    members = list(fields.values())
+    offsets, width = _offsets(members)
+    is_long, size = _size(members)
+    wide = _width(max(fields, default=0))
+    head = bytes((is_long << 6 | (wide - 1) << 4 | (width - 1) << 2 | _OBJECT,))
+    return head + size + _numbers(fields, wide) + offsets + b"".join(members)
+
+
+def _size(members: Sequence[bytes]) -> tuple[bool, bytes]:
+    is_long = len(members) > 0xFF
+    return is_long, len(members).to_bytes(4 if is_long else 1, "little")
+
+
+def _offsets(members: Sequence[bytes]) -> tuple[bytes, int]:
+    """Where each member begins, and where the last one ends; and how many bytes that takes."""
+    offsets = list(accumulate(map(len, members), initial=0))
+    width = _width(offsets[-1])
+    return _numbers(offsets, width), width
+
+
+def _width(number: int) -> int:
+    return max(1, (number.bit_length() + 7) // 8)
+
+
+def _numbers(numbers: Iterable[int], width: int) -> bytes:
+    return b"".join(number.to_bytes(width, "little") for number in numbers)
+
+
+def _names(value: object) -> bytes:
+    names = [name.encode() for name in _names_in(value)] if value.__class__ is list else []
+    if not names:
+        return _NO_NAMES
+    ends = list(accumulate(map(len, names), initial=0))
+    width = _width(max(ends[-1], len(names)))
+    return bytes((1 | (width - 1) << 6,)) + _numbers([len(names), *ends], width) + b"".join(names)
+
+
+def _names_in(value: Any) -> list[str]:
+    found: set[str] = set()
+    waiting = [value]
+    while waiting:
+        inner = waiting.pop()
+        if inner.__class__ is dict:
+            found.update(inner)
+            waiting += inner.values()
+        elif inner.__class__ is list:
+            waiting += inner
+    return sorted(found)
+
+
+_ENCODE: Final[dict[type, Callable[[Any], bytes]]] = {
+    str: _string,
+    bool: _boolean,
+    int: _integer,
+    float: _double,
+    datetime: _time,
+    bytes: _bytes,
+    frozenset: _set,
+    Truth: lambda value: _boolean(value.value),
+    list: _carried,
+    type(None): lambda _: _NULL,
+}
+
+
+# -- reading -----------------------------------------------------------------------------------
+
+
+def decode(value: bytes, metadata: bytes) -> object:
+    """A variant as a value that `Notification` takes: of what `encode` makes, the same.
+
+    A date is its midnight in UTC, a time without a zone is in UTC, and a decimal is a whole number,
+    or else the nearest float. `TidingsError` if it is a variant of another kind.
+    """
+    return _decode(value, 0, metadata)
+
+
+def _decode(value: bytes, at: int, names: bytes) -> object:
+    basic, kind = value[at] & 3, value[at] >> 2
+    at += 1
+    if basic == _SHORT:
+        return value[at : at + kind].decode()
+    if basic == _OBJECT:
+        return _decode_object(value, at, kind, names)
+    if basic == _ARRAY:
+        members = _members(value, at, kind >> 2, 0, (kind & 3) + 1)
+        return [_decode(value, member, names) for member in members]
+    read = _DECODE.get(kind)
+    if read is None:
+        raise TidingsError(f"a variant of kind {kind} is no value of a notification")
+    return read(value, at)
+
+
+def _decode_object(value: bytes, at: int, kind: int, names: bytes) -> dict[str, object]:
+    wide = (kind >> 2 & 3) + 1
+    members = _members(value, at, kind >> 4, wide, (kind & 3) + 1)
+    at += 4 if kind >> 4 else 1
+    return {
+        _name(names, _number(value, at + wide * n, wide)): _decode(value, member, names)
+        for n, member in enumerate(members)
+    }
+
+
+def _members(value: bytes, at: int, is_long: int, wide: int, width: int) -> list[int]:
+    """Where the members begin, of an array or of an object with names of a width."""
+    size = 4 if is_long else 1
+    count = _number(value, at, size)
+    at += size + wide * count
+    begin = at + width * (count + 1)
+    return [begin + _number(value, at + width * n, width) for n in range(count)]
+
+
+def _name(names: bytes, place: int) -> str:
+    width = (names[0] >> 6) + 1
+    begin = 1 + width * (_number(names, 1, width) + 2)
+    first, end = (_number(names, 1 + width * (place + n), width) for n in (1, 2))
+    return names[begin + first : begin + end].decode()
+
+
+def _number(value: bytes, at: int, width: int) -> int:
+    return int.from_bytes(value[at : at + width], "little")
+
+
+def _decode_decimal(value: bytes, at: int, width: int) -> int | float:
+    number, unit = _signed(value, at + 1, width), int(10 ** value[at])
+    return number / unit if number % unit else number // unit
+
+
+def _signed(value: bytes, at: int, width: int) -> int:
+    return int.from_bytes(value[at : at + width], "little", signed=True)
+
+
+def _decode_time(value: bytes, at: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=_signed(value, at, 8))
+
+
+def _decode_date(value: bytes, at: int) -> datetime:
+    day = date.fromordinal(_EPOCH.toordinal() + _signed(value, at, 4))
+    return datetime.combine(day, time(), UTC)
+
+
+def _decode_bytes(value: bytes, at: int) -> bytes:
+    return bytes(value[at + 4 : at + 4 + _number(value, at, 4)])
+
+
+_FLOAT: Final = Struct("<f")
+_FLOAT8: Final = Struct("<d")
+_DECODE: Final[dict[int, Callable[[bytes, int], object]]] = {
+    0: lambda value, at: None,
+    1: lambda value, at: True,
+    2: lambda value, at: False,
+    3: lambda value, at: _signed(value, at, 1),
+    4: lambda value, at: _signed(value, at, 2),
+    5: lambda value, at: _signed(value, at, 4),
+    6: lambda value, at: _signed(value, at, 8),
+    7: lambda value, at: _FLOAT8.unpack_from(value, at)[0],
+    8: lambda value, at: _decode_decimal(value, at, 4),
+    9: lambda value, at: _decode_decimal(value, at, 8),
+    10: lambda value, at: _decode_decimal(value, at, 16),
+    11: _decode_date,
+    12: _decode_time,
+    13: _decode_time,
+    14: lambda value, at: _FLOAT.unpack_from(value, at)[0],
+    15: _decode_bytes,
+    16: lambda value, at: _decode_bytes(value, at).decode(),
+}
