@@ -15,9 +15,10 @@ from tests.client.brokers import BrokerProcess
 from tests.spark.brokers import log_of, running
 from tidings.broker.store import SQLiteStore
 from tidings.client import connect_sync
+from tidings.events import TidingsError
 from tidings.spark.bulk.registrations import ALL
 from tidings.spark.format.options import reading
-from tidings.spark.format.reader import StreamReader
+from tidings.spark.format.reader import BatchReader, StreamReader
 from tidings.spark.lakes.lake import Lake
 from tidings.spark.streams.absence import Gone
 
@@ -104,6 +105,39 @@ def test_behind_a_lost_log_all_of_the_new_one_is_read(
     middle = ahead(some, start)
     assert ticks(some, start, middle) == [1, 2, 3]
     assert ticks(some, middle, ahead(some, middle)) == [4, 5]
+
+
+@pytest.mark.parametrize("filter", ["TRUE", "number >= 0"])
+def test_a_batch_whose_log_is_lost_under_it_ends_with_what_there_is(
+    broker: BrokerProcess, filter: str
+) -> None:
+    """Also where a task begins behind all that there is now."""
+    options = {"since": "begin", "filter": filter, "partitionTicks": "10", "timeout": "0.5"}
+    publish(broker, 20)
+    first = reader(broker, **options)
+    start = first.initialOffset()
+    end = ahead(first, start)
+    broker.stop()
+    shutil.rmtree(broker.folder / "store")
+    broker.start()
+    publish(broker, 5)
+    failing = reader(broker, **options)
+    for task in failing.partitions(start, end):
+        with pytest.raises(Gone, match=r"stream paris ends at tick 5, before tick [12]0"):
+            list(failing.read(task))
+    going_on = reader(broker, **options, onGap="continue")
+    assert ticks(going_on, start, end) == [1, 2, 3, 4, 5]
+    assert ticks(going_on, end, ahead(going_on, end)) == [1, 2, 3, 4, 5]
+
+
+def test_a_batch_that_begins_behind_a_lost_log_is_all_of_the_new_one(broker: BrokerProcess) -> None:
+    publish(broker, 3)
+    options = {"url": broker.url, "since": "paris:20"}
+    with pytest.raises(TidingsError, match="option since: stream paris ends at tick 3"):
+        BatchReader(reading(options, is_stream=False), TICKS).partitions()
+    going_on = BatchReader(reading({**options, "onGap": "continue"}, is_stream=False), TICKS)
+    (task,) = going_on.partitions()
+    assert [t for b in going_on.read(task) for t in b["tick"].to_pylist()] == [1, 2, 3]
 
 
 def test_behind_a_lost_log_deliveries_are_numbered_anew(

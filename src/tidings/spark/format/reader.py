@@ -75,9 +75,10 @@ class BatchReader(DataSourceReader):
         start: Cursor = options.since if isinstance(options.since, dict) else {}
         since = options.since if isinstance(options.since, float) else 0.0
         start = start | ticks_before(options.broker, since, end.keys() - start.keys())
-        for stream, tick in start.items():
-            if stream in last and tick > last[stream]:
-                raise TidingsError(f"option since: {gap(stream, tick, last[stream])}")
+        for stream in _lost(start, last):
+            if options.on_gap == "fail":
+                raise TidingsError(f"option since: {gap(stream, start[stream], last[stream])}")
+            start[stream] = 0
         return split(start, end, last, most=options.partition)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -118,11 +119,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         begin = self._cursor(start)
         self._last = last = ends(self._options.broker)
-        lost = {s: 0 for s, tick in begin.items() if last.get(s, tick) < tick}
-        if self._options.on_gap == "fail":
-            for stream in lost:
+        lost = _lost(begin, last)
+        for stream in lost:
+            if self._options.on_gap == "fail":
                 raise TidingsError(gap(stream, begin[stream], last[stream]))
-        begin = begin | lost  # what its broker has now is another log
+            begin[stream] = 0
         if self._target is not None:
             target = self._target
             last = {s: min(t, target[s]) for s, t in last.items() if s in target}
@@ -211,6 +212,11 @@ def _sorted(cursor: Cursor) -> Cursor:
 def _cursor_of(said: dict[str, Any]) -> Cursor:
     """A cursor of an offset."""
     return {str(stream): int(tick) for stream, tick in said.items()}
+
+
+def _lost(begin: Cursor, last: Cursor) -> list[str]:
+    """The streams that end before they are to begin: what their broker has now is another log."""
+    return [stream for stream, tick in begin.items() if last.get(stream, tick) < tick]
 
 
 def _shares(start: Cursor, end: Cursor, most: int) -> Cursor:

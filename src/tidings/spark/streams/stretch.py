@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,13 +19,14 @@ from pyspark.sql.datasource import InputPartition
 from tidings.client import AccessDenied, Client, ConnectionFailed, CursorTooOld, Event, connect
 from tidings.client.address import read_address
 from tidings.client.positions import read_cursor
-from tidings.events import Filter, Notification
+from tidings.events import Filter, Notification, TidingsError
 from tidings.node import Event as NodeEvent
 from tidings.node.records import Rows
 from tidings.node.requests import Cursor
 from tidings.spark.format.options import Broker, OnGap, Reading
 from tidings.spark.streams.absence import Away, Gone, Patience, Stopped, gap
 from tidings.spark.streams.copied import Copied, can_be_copied
+from tidings.spark.streams.places import ends_known_to
 from tidings.spark.streams.told import Told
 
 __all__ = ["Away", "Gone", "Stretch", "gap", "read", "read_rows", "split"]
@@ -159,12 +161,16 @@ class _Reader:
             found = await way.take()
             self.upto = way.upto
         except CursorTooOld as problem:
+            place = read_cursor(problem.cursor).get(self._stretch.stream, 0)
+            why = f"{gap(self._stretch.stream, self.upto, place)} ({problem})"
+            self._go_on(Gone(why, self.upto, place))
+        except Gone as problem:
             self._go_on(problem)
         except ConnectionFailed as problem:
             if self._patience.is_over:
                 raise Away(f"{self._stretch}: {problem}") from None
         if not found and self._patience.is_over and self.upto < self._stretch.end:
-            raise Away(self._too_long())
+            self._go_on(await self._too_long())
         return found or []
 
     async def _begun(self) -> Told | Copied:
@@ -200,22 +206,28 @@ class _Reader:
         broker = self._broker
         return await connect(url, token=broker.token, tls=broker.authority, wait=wait)
 
-    def _go_on(self, problem: CursorTooOld) -> None:
-        """Behind a gap, if that may be."""
-        stream, way = self._stretch.stream, self._way
-        place = read_cursor(problem.cursor).get(stream, 0)
-        if way is None or place <= self.upto or self._on_gap != "continue":
-            raise Gone(f"{gap(stream, self.upto, place)} ({problem})", self.upto, place)
-        self.upto = way.upto = place
+    def _go_on(self, problem: Gone | Away) -> None:
+        """Behind a gap, or at the end where the log is lost, if that may be."""
+        if isinstance(problem, Away) or self._on_gap != "continue":
+            raise problem
+        self.upto = problem.upto if problem.upto > self.upto else self._stretch.end
+        if self._way is not None:
+            self._way.upto = self.upto
 
-    def _too_long(self) -> str:
-        broker = self._broker
+    async def _too_long(self) -> Gone | Away:
+        """Why nothing comes."""
+        broker, client, stretch = self._broker, self._client, self._stretch
         waited = f"within {broker.timeout:g} seconds"
-        if self._client is None or not self._client.is_connected:
-            return f"{self._stretch}: the broker at {broker.url} did not come back {waited}"
-        return (
-            f"{self._stretch}: nothing came behind tick {self.upto} {waited}; "
-            f"is the broker {self._stretch.stream} up, and linked to the one at {broker.url}?"
+        if client is None or not client.is_connected:
+            return Away(f"{stretch}: the broker at {broker.url} did not come back {waited}")
+        with suppress(TimeoutError, TidingsError):
+            async with asyncio.timeout(broker.timeout):
+                last = (await ends_known_to(client)).get(stretch.stream, stretch.end)
+            if last < stretch.end:
+                return Gone(gap(stretch.stream, stretch.end, last), stretch.end, last)
+        return Away(
+            f"{stretch}: nothing came behind tick {self.upto} {waited}; "
+            f"is the broker {stretch.stream} up, and linked to the one at {broker.url}?"
         )
 
     async def close(self) -> None:
