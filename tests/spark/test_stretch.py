@@ -11,8 +11,11 @@ import pytest
 import tidings
 from tests.client.brokers import BrokerProcess
 from tidings.broker.tokens import hashed, new_token
+from tidings.client import Event
+from tidings.node.records import Rows
 from tidings.spark.format.options import Broker
 from tidings.spark.lakes.layout import EVERYTHING
+from tidings.spark.streams import absence, stretch
 from tidings.spark.streams.absence import Away
 from tidings.spark.streams.stretch import Stretch, read_rows
 
@@ -50,6 +53,48 @@ def test_a_copy_waits_for_its_broker_and_asks_no_other(tmp_path: Path) -> None:
         named["paris"].start()
         rest = read_rows(Stretch("paris", len(ticks), count, {}), broker, EVERYTHING)
         assert ticks + [tick for rows in rest for tick in rows.ticks] == list(range(1, count + 1))
+
+
+class Halting:
+    """A way on which something comes every second time only."""
+
+    def __init__(self) -> None:
+        self.upto, self._has_halted = 0, True
+
+    async def take(self) -> Rows | None:
+        self._has_halted = not self._has_halted
+        if self._has_halted:
+            return None
+        self.upto += 1
+        return Rows([self.upto], [0.0], [{"n": self.upto}])
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+
+@pytest.mark.parametrize("is_told", [False, True], ids=["copied", "told"])
+def test_who_takes_long_to_use_what_was_read_has_not_waited_for_the_broker(
+    monkeypatch: pytest.MonkeyPatch, is_told: bool
+) -> None:
+    async def begun(_: object) -> Halting:
+        return way
+
+    async def told() -> list[Event]:
+        rows = await copied()
+        return [] if rows is None else stretch._events("paris", rows)
+
+    way, now = Halting(), 0.0
+    copied = way.take
+    monkeypatch.setattr(absence, "monotonic", lambda: now)
+    monkeypatch.setattr(stretch._Reader, "_begun", begun)
+    if is_told:
+        monkeypatch.setattr(way, "take", told)
+        monkeypatch.setattr(stretch, "MANY", 1)
+    ticks = []
+    for rows in read_rows(Stretch("paris", 0, 5, {}), Broker(timeout=1.0), EVERYTHING):
+        ticks += rows.ticks
+        now += 60
+    assert ticks == [1, 2, 3, 4, 5]
 
 
 def test_a_broker_that_lets_nobody_in_is_passed_over(tmp_path: Path) -> None:

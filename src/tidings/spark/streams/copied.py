@@ -18,9 +18,10 @@ from tidings.spark.streams.absence import Gone, Patience, gap
 if TYPE_CHECKING:
     from tidings.spark.streams.stretch import Stretch
 
-_MANY: Final = 10_000
-_BYTES: Final = 8 << 20
-"""A batch has no more events, nor takes more bytes than about this."""
+MANY: Final = 10_000
+BYTES: Final = 8 << 20
+"""A batch has no more events, nor takes more bytes than about this. Of much smaller ones, Spark
+would spend its time on batches."""
 _PAUSE: Final = 0.1
 """Seconds to wait for a batch before looking whether it is still wanted."""
 
@@ -72,7 +73,7 @@ class Copied:
                 gathered.times.extend(rows.times)
                 gathered.records.extend(rows.records)
                 size += rows.size
-                if len(gathered.ticks) >= _MANY or size >= _BYTES:
+                if len(gathered.ticks) >= MANY or size >= BYTES:
                     break
         except CursorTooOld:
             self._copy = None

@@ -25,14 +25,12 @@ from tidings.node.records import Rows
 from tidings.node.requests import Cursor
 from tidings.spark.format.options import Broker, OnGap, Reading
 from tidings.spark.streams.absence import Away, Gone, Patience, Stopped, gap
-from tidings.spark.streams.copied import Copied, can_be_copied
+from tidings.spark.streams.copied import MANY, Copied, can_be_copied
 from tidings.spark.streams.places import ends_known_to
 from tidings.spark.streams.told import Told
 
 __all__ = ["Away", "Gone", "Stretch", "gap", "read", "read_rows", "split"]
 
-_ROWS: Final = 10_000
-"""So many events make a batch: of fewer, Spark would spend its time on batches."""
 _GLANCE: Final = 0.5
 """Seconds of dialling until a look at whether to stop."""
 
@@ -100,10 +98,12 @@ def _read(
                     raise Stopped(f"{stretch}: stopped at tick {reader.upto}")
                 if isinstance(found, Rows):
                     yield found
+                    reader.patience.moved()  # whoever takes it may take long
                     continue
                 gathered += found
-                if len(gathered) >= _ROWS:
+                if len(gathered) >= MANY:
                     yield gathered
+                    reader.patience.moved()
                     gathered = []
             if gathered:
                 yield gathered
@@ -149,7 +149,7 @@ class _Reader:
         """All up to here was taken, or is silence."""
         self._client: Client | None = None
         self._way: Told | Copied | None = None
-        self._patience = Patience(broker.timeout)
+        self.patience = Patience(broker.timeout)
 
     async def take(self) -> Rows | list[Event] | None:
         """What has come, perhaps nothing; None at the end."""
@@ -167,9 +167,9 @@ class _Reader:
         except Gone as problem:
             self._go_on(problem)
         except ConnectionFailed as problem:
-            if self._patience.is_over:
+            if self.patience.is_over:
                 raise Away(f"{self._stretch}: {problem}") from None
-        if not found and self._patience.is_over and self.upto < self._stretch.end:
+        if not found and self.patience.is_over and self.upto < self._stretch.end:
             self._go_on(await self._too_long())
         return found or []
 
@@ -184,7 +184,7 @@ class _Reader:
             if owner is not client:
                 await client.close(within=1.0)
                 client = owner
-        return kind(client, self._stretch, self._filter, self.upto, self._patience)
+        return kind(client, self._stretch, self._filter, self.upto, self.patience)
 
     async def _owner(self, known: Client) -> Client | None:
         """A client of the broker whose stream it is, which cannot move on to another one."""
