@@ -256,26 +256,43 @@ from tidings.spark.lakes.lake import Lake
 def most():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
-lake = Lake(sys.argv[2])
-archive(sys.argv[1], lake, until={"paris": 2_000}, batch=1_000)
+lake = Lake(sys.argv[2], filter=sys.argv[3])
+archive(sys.argv[1], lake, until={"paris": 20}, batch=10)
 before = most()
 archive(sys.argv[1], lake, until="live", batch=1_000_000)
 print(before, most())
 """
 
 
-def test_memory_is_bounded_however_much_has_gathered(broker: BrokerProcess, tmp_path: Path) -> None:
-    text = "x" * 2_000
-    count = 120_000  # a quarter of a gigabyte
+@pytest.mark.parametrize("filter", [str(EVERYTHING), "EXISTS n"], ids=["copied", "told"])
+def test_memory_is_bounded_however_much_has_gathered(
+    broker: BrokerProcess, tmp_path: Path, filter: str
+) -> None:
+    text = "x" * 40_000
+    count = 8_000  # a third of a gigabyte
     with tidings.connect_sync(broker.url) as client:
         client.publish_many({"n": n, "text": text + str(n)} for n in range(count))
     lake = tmp_path / "lake"
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, broker.url, str(lake)], capture_output=True, text=True
+        # Linux counts what its parent takes as a process's own, and a shell takes little.
+        [
+            "sh",
+            "-c",
+            '"$@"; exit $?',
+            "sh",
+            sys.executable,
+            "-c",
+            PROGRAM,
+            broker.url,
+            lake,
+            filter,
+        ],
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stderr
     before, after = (int(n) << 10 for n in done.stdout.split())
     assert Lake(lake).held() == {"paris": count}
     assert sum(batch.num_rows for batch in Lake(lake).scan("EXISTS n")) == count
     assert len(Lake(lake).files()) > 4  # a file is not larger than memory should be
-    assert after - before < 250 << 20
+    assert after - before < 600 << 20

@@ -21,11 +21,12 @@ from tidings.client.address import read_address
 from tidings.client.positions import read_cursor
 from tidings.events import Filter, Notification, TidingsError
 from tidings.node import Event as NodeEvent
+from tidings.node.archive import size
 from tidings.node.records import Rows
 from tidings.node.requests import Cursor
 from tidings.spark.format.options import Broker, OnGap, Reading
 from tidings.spark.streams.absence import Away, Gone, Patience, Stopped, gap
-from tidings.spark.streams.copied import MANY, Copied, can_be_copied
+from tidings.spark.streams.copied import BYTES, MANY, Copied, can_be_copied
 from tidings.spark.streams.places import ends_known_to
 from tidings.spark.streams.told import Told
 
@@ -93,6 +94,7 @@ def _read(
         run = runner.get_loop().run_until_complete
         try:
             gathered: list[Event] = []
+            taken = 0
             while (found := run(reader.take())) is not None:
                 if stop is not None and stop.is_set():
                     raise Stopped(f"{stretch}: stopped at tick {reader.upto}")
@@ -101,10 +103,11 @@ def _read(
                     reader.patience.moved()  # whoever takes it may take long
                     continue
                 gathered += found
-                if len(gathered) >= MANY:
+                taken += sum(size(event.notification) for event in found)
+                if len(gathered) >= MANY or taken >= BYTES:
                     yield gathered
                     reader.patience.moved()
-                    gathered = []
+                    gathered, taken = [], 0
             if gathered:
                 yield gathered
         finally:
