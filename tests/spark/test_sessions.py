@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,16 @@ def test_a_session_that_runs_is_used_and_left_running(spark: Any) -> None:
     with session_for_python("another") as inner:
         assert inner is spark
     assert session() is spark
+    assert spark.range(3).count() == 3
+
+
+def test_another_thread_leaves_the_session_running_too(spark: Any) -> None:
+    def use() -> str:
+        with session_for_python("another") as inner:
+            return str(inner.sparkContext.applicationId)
+
+    with ThreadPoolExecutor(1) as thread:
+        assert thread.submit(use).result() == spark.sparkContext.applicationId
     assert spark.range(3).count() == 3
 
 

@@ -78,12 +78,16 @@ def session_or_none(app: str, *, master: str) -> Iterator[SparkSession | None]:
 
 def _running() -> SparkSession | None:
     try:
+        from pyspark import SparkContext
         from pyspark.sql import SparkSession
     except ImportError as problem:
         raise TidingsError(
             f"Spark is not installed ({problem}). Try: pip install 'tidings[spark]'"
         ) from None
-    return SparkSession.getActiveSession()
+    found = SparkSession.getActiveSession()  # of this thread only
+    if found is None and SparkContext._active_spark_context is not None:
+        found = SparkSession.builder.getOrCreate()
+    return found
 
 
 def _start(app: str, master: str, java_options: list[str]) -> SparkSession:
