@@ -21,7 +21,7 @@ from tidings.events import Conjunction, Constraint, Filter, TidingsError
 from tidings.events.intervals import STRINGS, Intervals
 from tidings.events.phrases import name_text
 from tidings.events.strings import Strings
-from tidings.spark import column
+from tidings.spark import column, match
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("columns")]
 
@@ -233,6 +233,22 @@ def test_what_spark_cannot_say_is_an_error_that_names_the_attribute(rows: Any, s
     with pytest.raises(TidingsError, match=r"'c': .* collation UTF8_LCASE"):
         column("c = 'X'", maps.schema)
     assert maps.where(column("n = 1", maps.schema)).count() == 1, "nobody asks for the others"
+
+
+def test_an_array_of_void_is_the_empty_set_or_no_set(spark: Any) -> None:
+    rows = spark.range(3).selectExpr(
+        "id", "CASE id WHEN 0 THEN array() WHEN 1 THEN array(NULL) END AS tags"
+    )
+    assert rows.schema["tags"].dataType.simpleString() == "array<void>"
+    for text, expected in {
+        "tags SUBSET OF ('a')": [0],
+        "tags CONTAINS 'a'": [],
+        "EXISTS tags": [0, 1],
+        "NOT EXISTS tags": [2],
+    }.items():
+        found = rows.where(column(text, rows.schema)).collect()
+        asked = match(rows, {"it": text}).where("size(matches) > 0").collect()
+        assert [row.id for row in found] == [row.id for row in asked] == expected, text
 
 
 def test_a_name_that_is_there_twice_is_refused(spark: Any) -> None:

@@ -139,7 +139,7 @@ def _kind(held: T.DataType, name: str, *, nested: bool = False) -> Kind:
     for types, kind in _KINDS:
         if isinstance(held, types):
             return kind
-    if nested and isinstance(held, T.ArrayType | T.StructType | T.MapType):
+    if nested and isinstance(held, T.ArrayType | T.StructType | T.MapType | T.NullType):
         return NESTED
     raise TidingsError(
         f"attribute {name!r}: a column of {held.simpleString()} is none of boolean, number, "
