@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import (
     DecimalType,
+    FloatType,
     MapType,
     StringType,
     StructField,
@@ -51,6 +53,30 @@ def test_a_decimal_has_all_its_digits() -> None:
         Decimal(2),
     ]
     assert column(DecimalType(38, 38), 0.1, 1) == [Decimal("0.1"), None]
+
+
+def test_a_float_is_the_nearest_unless_that_is_infinite() -> None:
+    largest = 3.4028234663852886e38
+    assert column(FloatType(), largest, 1e300, -(10**39), math.inf, 3.4028235677973366e38) == [
+        largest,
+        None,
+        None,
+        math.inf,
+        None,
+    ]
+
+
+def test_a_column_that_says_that_it_has_no_nulls_is_refused(tmp_path: Path) -> None:
+    schema = StructType().add("tick", "long", nullable=False).add("price", "double")
+    fill(tmp_path / "lake", [Notification({"price": 1.5})], commits=1)
+    Rows(schema)
+    LakeReader(Question.of(tmp_path / "lake"), schema.add("day", "date", nullable=False))
+    for name in ("price", "nowhere"):
+        never = StructType().add(name, "double", nullable=False)
+        with pytest.raises(TidingsError, match=f"column {name} .* leave out NOT NULL"):
+            Rows(never)
+        with pytest.raises(TidingsError, match=f"column {name} .* leave out NOT NULL"):
+            LakeReader(Question.of(tmp_path / "lake"), never)
 
 
 def read(path: Path, schema: StructType) -> pa.Table:

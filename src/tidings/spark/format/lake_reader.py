@@ -29,6 +29,7 @@ from tidings.spark.lakes.sifting import Sieve
 _OPTIONS: Final = ("lake", "filter", "since", "until")
 _DAY: Final = "day"
 _ORIGIN: Final = ("stream", "tick", "time")
+_NEVER_NULL: Final = ("id", *_ORIGIN, _DAY)
 
 
 def question(options: Mapping[str, str]) -> Question:
@@ -142,7 +143,8 @@ def _column(batch: pa.RecordBatch, name: str) -> Any:
 
 def _is_held(field: pa.Field, held: pa.Schema) -> bool:
     at = held.get_field_index(field.name)
-    return at >= 0 and _same(held.field(at).type, field.type)
+    can_be = field.nullable or field.name in _NEVER_NULL
+    return can_be and at >= 0 and _same(held.field(at).type, field.type)
 
 
 def _same(one: pa.DataType, other: pa.DataType) -> bool:

@@ -5,7 +5,7 @@ Five names are of the event itself: `id`, `stream`, `tick`, `time` (when it was 
 asked for as STRING, as the JSON that `Notification.from_json` reads. Every other column is the
 attribute of its name, and null where that is absent or does not fit the column's type. No value is
 bent to fit: a number is never read from a string, nor rounded to a BIGINT. Only FLOAT and DECIMAL
-take the nearest number that they have.
+take the nearest number that they have; infinity is near to no other.
 
 Where events are judged by subscriptions, there is a sixth: `matches`, the names of those that want
 the event. A lake's columns that are named for its attributes are columns here, too.
@@ -13,6 +13,7 @@ the event. A lake's columns that are named for its attributes are columns here, 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from decimal import Context, Decimal, InvalidOperation
@@ -56,6 +57,8 @@ JUDGED: Final = f"{GENERIC}, {MATCHES} ARRAY<STRING>"
 _MISFIT: Final = object()
 _EXACT: Final = Context(prec=76)
 """For decimals of 38 digits; Python's own context has 28."""
+_LARGEST: Final = 2.0**128 - 2.0**103
+"""From here on, the nearest FLOAT is infinite."""
 _BITS: Final[dict[type[DataType], int]] = {
     ByteType: 8,
     ShortType: 16,
@@ -84,6 +87,12 @@ class Rows:
         self._schema = to_arrow_schema(schema, timezone="UTC")
         if judged and MATCHES in schema.fieldNames():
             _check_matches(schema[MATCHES].dataType)
+        for field in schema:
+            if not (field.nullable or field.name in _OWN or (judged and field.name == MATCHES)):
+                raise TidingsError(
+                    f"column {field.name} is null where an event has no such attribute, or one "
+                    "that does not fit; leave out NOT NULL"
+                )
         self._columns = [
             (f.name, f.dataType, _as_it_is)
             if judged and f.name == MATCHES
@@ -198,7 +207,7 @@ def _for_type(kind: DataType) -> Callable[[Any], Any] | None:
         case DoubleType():
             return _double
         case FloatType():
-            return lambda v: _MISFIT if (d := _number(v)) is None else float(d)
+            return _float
         case DecimalType():
             return _decimal(kind)
         case ArrayType():
@@ -218,6 +227,13 @@ def _number(value: Any) -> int | float | None:
 def _double(value: Any) -> Any:
     number = _number(value)
     return _MISFIT if number is None or float(number) != number else float(number)
+
+
+def _float(value: Any) -> Any:
+    number = _number(value)
+    if number is None or _LARGEST <= abs(number) < math.inf:
+        return _MISFIT
+    return float(number)
 
 
 def _whole(limit: int) -> Callable[[Any], Any]:
