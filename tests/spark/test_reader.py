@@ -16,7 +16,9 @@ from tests.spark.brokers import log_of, running
 from tidings.broker.store import SQLiteStore
 from tidings.client import connect_sync
 from tidings.events import TidingsError
+from tidings.node.requests import Cursor
 from tidings.spark.bulk.registrations import ALL
+from tidings.spark.format import reader as reader_module
 from tidings.spark.format.options import reading
 from tidings.spark.format.reader import BatchReader, StreamReader
 from tidings.spark.lakes.lake import Lake
@@ -162,3 +164,40 @@ def test_behind_a_lost_log_deliveries_are_numbered_anew(
     publish(broker, 1)
     assert end["session"] != start["session"]
     assert ahead(first, end)["session"] == end["session"]
+
+
+# -- without a broker: what it would say ---------------------------------------------------------
+
+
+@pytest.fixture
+def said(monkeypatch: pytest.MonkeyPatch) -> Cursor:
+    """Where the streams end; rome can be reached only when it is asked for that."""
+    ends = {"paris": 9, "rome": 7}
+    monkeypatch.setattr(reader_module, "ends", lambda broker: dict(ends))
+    monkeypatch.setattr(
+        reader_module,
+        "ticks_before",
+        lambda broker, since, streams: {s: 2 for s in streams if s != "rome"},
+    )
+    return ends
+
+
+@pytest.mark.parametrize("option", ["since", "until"])
+def test_a_batch_leaves_out_no_stream_that_is_gone_meanwhile(said: Cursor, option: str) -> None:
+    batch = BatchReader(reading({option: "2026-11-01"}, is_stream=False), TICKS)
+    with pytest.raises(TidingsError, match="stream rome cannot be reached any more"):
+        batch.partitions()
+
+
+def test_a_new_stream_that_is_gone_meanwhile_is_left_for_the_next_trigger(
+    said: Cursor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = StreamReader(reading({"since": "begin"}, is_stream=True), TICKS)
+    end = ahead(stream, stream.initialOffset())
+    assert (end["begin"], end["cursor"]) == ({"paris": 2}, {"paris": 9})
+    assert ahead(stream, end) == end
+    monkeypatch.setattr(
+        reader_module, "ticks_before", lambda b, t, streams: dict.fromkeys(streams, 4)
+    )
+    end = ahead(stream, end)
+    assert (end["begin"], end["cursor"]) == ({"paris": 9, "rome": 4}, {"paris": 9, "rome": 7})

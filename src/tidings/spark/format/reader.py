@@ -10,7 +10,7 @@ made. Tasks judge by the table as of then, so that who wants an event is also th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from secrets import token_hex
 from time import time
 from typing import Any, Final
@@ -34,7 +34,7 @@ from tidings.events.values import parse_time
 from tidings.node.requests import Cursor
 from tidings.spark.bulk.judging import Judged, Table, subscriptions, wanted
 from tidings.spark.bulk.publishing import TICKS, Delivering, delivered, lanes
-from tidings.spark.format.options import Reading, time_text
+from tidings.spark.format.options import Broker, Reading, time_text
 from tidings.spark.format.pushed import pushed
 from tidings.spark.format.rows import Rows
 from tidings.spark.streams.places import ends, merged, ticks_before
@@ -71,10 +71,10 @@ class BatchReader(DataSourceReader):
             case "begin":
                 raise TidingsError("option until: begin is where everything starts")
             case moment:
-                end = ticks_before(options.broker, moment, last)
+                end = _ticks_before(options.broker, moment, last.keys())
         start: Cursor = options.since if isinstance(options.since, dict) else {}
         since = options.since if isinstance(options.since, float) else 0.0
-        start = start | ticks_before(options.broker, since, end.keys() - start.keys())
+        start = start | _ticks_before(options.broker, since, end.keys() - start.keys())
         for stream in _lost(start, last):
             if options.on_gap == "fail":
                 raise TidingsError(f"option since: {gap(stream, start[stream], last[stream])}")
@@ -129,6 +129,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             last = {s: min(t, target[s]) for s, t in last.items() if s in target}
         end = merged(begin, last)
         begin = begin | self._begun(start, end)
+        end = {s: t for s, t in end.items() if s in begin}
         if isinstance(limit, ReadMaxRows):
             end = {s: begin[s] + n for s, n in _shares(begin, end, limit.max_rows).items()}
         if end == self._cursor(start):  # what was registered meanwhile has nothing to judge yet
@@ -196,13 +197,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _cursor_of(offset["cursor"])
 
     def _begun(self, start: dict[str, Any], end: Cursor) -> Cursor:
-        """Where streams begin that turned up after `start`."""
+        """Where streams begin that turned up after `start`.
+
+        One that cannot be reached any more is left out, and has not turned up yet.
+        """
         new = end.keys() - start["cursor"].keys()
         since = 0.0 if start["since"] == _BEGIN else parse_time(start["since"]).timestamp()
         found = ticks_before(self._options.broker, since, new)
-        for stream in new - found.keys():
-            raise TidingsError(f"stream {stream} cannot be reached any more; is its broker up?")
-        return {s: min(end[s], found[s]) for s in new}
+        return {s: min(end[s], tick) for s, tick in found.items()}
 
 
 def _sorted(cursor: Cursor) -> Cursor:
@@ -212,6 +214,14 @@ def _sorted(cursor: Cursor) -> Cursor:
 def _cursor_of(said: dict[str, Any]) -> Cursor:
     """A cursor of an offset."""
     return {str(stream): int(tick) for stream, tick in said.items()}
+
+
+def _ticks_before(broker: Broker, since: float, streams: Set[str]) -> Cursor:
+    """The same as `ticks_before`, of all these streams."""
+    found = ticks_before(broker, since, streams)
+    for stream in sorted(streams - found.keys()):
+        raise TidingsError(f"stream {stream} cannot be reached any more; is its broker up?")
+    return found
 
 
 def _lost(begin: Cursor, last: Cursor) -> list[str]:
