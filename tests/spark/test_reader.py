@@ -201,3 +201,19 @@ def test_a_new_stream_that_is_gone_meanwhile_is_left_for_the_next_trigger(
     )
     end = ahead(stream, end)
     assert (end["begin"], end["cursor"]) == ({"paris": 9, "rome": 4}, {"paris": 9, "rome": 7})
+
+
+@pytest.mark.parametrize("most", [1, 2, 3])
+def test_no_stream_starves_where_there_are_more_than_ticks(said: Cursor, most: int) -> None:
+    """However small the backlog of a stream is, and however large that of another."""
+    options = {"since": "a:0,b:0,c:0,d:0", "maxEventsPerTrigger": str(most)}
+    stream = StreamReader(reading(options, is_stream=True), TICKS)
+    said.clear()
+    said.update(a=0, b=1_000, c=50, d=50)
+    offset = stream.initialOffset()
+    for _ in range(40):
+        said["a"] += 1
+        offset = ahead(stream, offset)
+    read = offset["cursor"]
+    assert sum(read.values()) == 40 * most
+    assert max(read.values()) - min(read.values()) <= 1

@@ -232,17 +232,21 @@ def _lost(begin: Cursor, last: Cursor) -> list[str]:
 def _shares(start: Cursor, end: Cursor, most: int) -> Cursor:
     """How far to go in each stream so that it is no more than so many ticks in all.
 
-    A stream that has less than its share leaves the rest to the others.
+    A stream that has less than its share leaves the rest to the others. If there are more streams
+    than ticks, they take turns: how many were read so far says whose turn it is.
 
     >>> _shares({"paris": 0, "rome": 0}, {"paris": 100, "rome": 3}, 10)
-    {'rome': 3, 'paris': 7}
+    {'paris': 7, 'rome': 3}
+    >>> _shares({"paris": 1, "rome": 0}, {"paris": 2, "rome": 100}, 1)
+    {'paris': 0, 'rome': 1}
     """
-    shares: Cursor = {}
-    for left, (stream, upto) in zip(
-        range(len(end), 0, -1), sorted(end.items(), key=lambda e: e[1] - start[e[0]]), strict=True
-    ):
-        share = -(-most // left)  # rounded up, so that one tick at least is read
-        shares[stream] = min(upto - start[stream], share)
+    shares = dict.fromkeys(end, 0)
+    waiting = sorted(stream for stream, upto in end.items() if upto > start[stream])
+    turn = sum(start.values()) % len(waiting) if waiting else 0
+    chosen = [*waiting[turn:], *waiting[:turn]][:most]
+    chosen.sort(key=lambda stream: end[stream] - start[stream])
+    for left, stream in zip(range(len(chosen), 0, -1), chosen, strict=True):
+        shares[stream] = min(end[stream] - start[stream], most // left)
         most -= shares[stream]
     return shares
 
