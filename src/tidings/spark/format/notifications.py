@@ -10,7 +10,6 @@ was read, and not published again. Nothing here touches a broker or a disk.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from decimal import Decimal
 from typing import Any, Final
 
 import pyarrow as pa
@@ -28,12 +27,12 @@ from pyspark.sql.types import (
     StructType,
     TimestampType,
     VariantType,
-    VariantVal,
 )
 
 from tidings.events import Notification, TidingsError
 from tidings.node.records import WireLimits
 from tidings.spark.format.staging import size_of
+from tidings.spark.format.variants import decode
 
 PLAIN: Final = (
     StringType,
@@ -136,19 +135,7 @@ def _plain(value: Any) -> Any:
         return None
     if value.keys() != {"value", "metadata"} or not isinstance(value["value"], bytes):
         return {name: _plain(variant) for name, variant in value.items()}
-    try:
-        return _number(VariantVal(value["value"], value["metadata"]).toPython())
-    except Exception as problem:  # whatever is wrong with its bytes, Spark says in its own ways
-        raise TidingsError(f"a variant cannot be read: {problem}") from None
-
-
-def _number(value: Any) -> Any:
-    """The same, without decimals: `parse_json` makes them of what has a point."""
-    if isinstance(value, Decimal):
-        return int(value) if value == value.to_integral_value() else float(value)
-    if isinstance(value, list):
-        return [_number(each) for each in value]
-    return value
+    return decode(**value)
 
 
 def _check(name: str, kind: DataType) -> None:

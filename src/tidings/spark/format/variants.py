@@ -6,7 +6,8 @@ is the smallest of TINYINT to BIGINT that holds it, or else DECIMAL. Of more tha
 DOUBLE if that is exact, or else a STRING of its digits: a cast to DOUBLE then gives the nearest,
 and nothing is lost. What events carry without looking into it is arrays and objects.
 
-The form is that of `VariantEncoding.md` of Parquet. Nothing here knows of Spark.
+The form is that of `VariantEncoding.md` of Parquet. (PySpark's own reader rounds decimals of more
+than 28 digits, and knows days, which events do not.) Nothing here knows of Spark.
 """
 
 from __future__ import annotations

@@ -1,0 +1,75 @@
+"""Rows as notifications, without Spark."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    LongType,
+    MapType,
+    StringType,
+    StructType,
+    VariantType,
+)
+
+from tidings.events import Notification, TidingsError
+from tidings.spark.format.notifications import Notifications
+from tidings.spark.format.rows import GENERIC
+from tidings.spark.format.variants import encode
+
+MAP = MapType(StringType(), VariantType())
+SAID = {"price": 101.25, "n": 2**70, "at": datetime(2026, 11, 15, tzinfo=UTC), "tags": {1, "x"}}
+
+
+def variant(value: object) -> dict[str, bytes]:
+    held, names = encode(Notification({"x": value}).attributes["x"])
+    return {"value": held, "metadata": names}
+
+
+def made(columns: dict[str, DataType], *rows: dict[str, Any]) -> list[Any]:
+    schema = StructType()
+    for name, kind in columns.items():
+        schema = schema.add(name, kind)
+    batch = pa.RecordBatch.from_pylist(list(rows), to_arrow_schema(schema, timezone="UTC"))
+    return [said for _, said in Notifications(schema, 1 << 20).of(batch)]
+
+
+def test_of_what_was_read_the_attributes_are_published() -> None:
+    held = [(name, variant(value)) for name, value in SAID.items()]
+    columns = {"id": StringType(), "tick": LongType(), "attributes": MAP}
+    assert set(columns) < set(GENERIC.replace(",", " ").split())
+    (said,) = made(columns, {"id": "paris:7", "tick": 7, "attributes": held})
+    assert said == Notification(SAID)
+
+
+def test_a_column_more_is_an_attribute_and_wins() -> None:
+    row = {"attributes": [("a", variant(1)), ("b", variant(2))], "b": 3, "time": 4}
+    (said,) = made({"attributes": MAP, "b": LongType(), "time": LongType()}, row)
+    assert said == Notification({"a": 1, "b": 3})
+
+
+def test_without_the_map_all_columns_are_attributes() -> None:
+    columns: dict[str, DataType] = {"id": LongType(), "price": VariantType(), "more": MAP}
+    row = {"id": 7, "price": variant(1.5), "more": [("a", variant("x"))]}
+    (said, empty) = made(columns, row, {"id": 8})
+    assert said == Notification({"id": 7, "price": 1.5, "more": {"a": "x"}})
+    assert empty == Notification({"id": 8})
+
+
+def test_a_variant_that_no_event_can_have_is_told() -> None:
+    broken = {"value": bytes([20 << 2]) + bytes(16), "metadata": b"\x01\x00\x00"}
+    bad, good = made({"x": VariantType()}, {"x": broken}, {"x": variant(1)})
+    assert "a variant of kind 20" in bad
+    assert good == Notification({"x": 1})
+
+
+@pytest.mark.parametrize("kind", [ArrayType(VariantType()), StructType().add("a", VariantType())])
+def test_variants_are_columns_or_in_maps(kind: DataType) -> None:
+    with pytest.raises(TidingsError, match=r"column x.* is VARIANT, which no attribute can be"):
+        made({"x": kind})
