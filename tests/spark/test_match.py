@@ -116,6 +116,30 @@ def test_a_process_makes_the_index_once(spark: Any, rows: Any) -> None:
     assert len(pids) == len(set(pids)), "no process has made a second one"
 
 
+def test_events_with_their_attributes_in_a_map_are_matched(spark: Any) -> None:
+    from pyspark.sql.types import LongType, MapType, StringType, StructType, VariantType
+
+    from tidings.spark import column
+    from tidings.spark.format.variants import variants
+
+    kind = MapType(StringType(), VariantType())
+    schema = StructType().add("row", LongType()).add("attributes", kind)
+
+    def read(batches: Any) -> Iterator[pa.RecordBatch]:
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        types = to_arrow_schema(schema, timezone="UTC")
+        for batch in batches:
+            some = [EVENTS[row].attributes for row in batch["row"].to_pylist()]
+            maps = variants(some, types.field("attributes").type)
+            yield pa.RecordBatch.from_arrays([batch["row"], maps], schema=types)
+
+    frame = spark.range(len(EVENTS)).withColumnRenamed("id", "row").mapInArrow(read, schema)
+    assert found(match(frame, FILTERS, keep=True)) == expected(FILTERS)
+    with pytest.raises(TidingsError, match="read them with a schema such as"):
+        column("price > 5", frame.schema)
+
+
 def test_a_stream_is_matched_as_a_table_is(spark: Any, rows: Any, tmp_path: Path) -> None:
     source = Path(rows.inputFiles()[0].removeprefix("file://")).parent
     stream = spark.readStream.schema(rows.schema).parquet(str(source))

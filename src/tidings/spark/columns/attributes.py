@@ -17,6 +17,20 @@ from tidings.events.errors import TidingsError
 from tidings.events.values import BOOLEAN, BYTES, NUMBER, SET, STRING, TIME
 
 
+def is_variants(kind: T.DataType | None) -> bool:
+    """Whether a column holds all attributes of an event, as the format reads them."""
+    return (
+        isinstance(kind, T.MapType)
+        and isinstance(kind.keyType, T.StringType)
+        and isinstance(kind.valueType, T.VariantType)
+    )
+
+
+def has_all_attributes(schema: T.StructType) -> bool:
+    """Whether the attributes of events are in one column, `attributes`, and not in their own."""
+    return any(field.name == "attributes" and is_variants(field.dataType) for field in schema)
+
+
 class Kind(NamedTuple):
     """How values of a domain are held."""
 

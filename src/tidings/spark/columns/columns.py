@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidings.events import Filter
+from tidings.events import Filter, TidingsError
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -28,18 +28,24 @@ def column(filter: Filter | str, schema: StructType) -> Column:
     what the lake says it is: it may have several columns, `price` and `price$string`, or be in
     `rest`. Then the condition is not all Spark's own, and it is better to put `maybe` before it.
 
-    `TidingsError` names the attribute of which the filter says something that Spark cannot say,
-    such as a column of a type that is none of these.
+    Where all attributes are in a map, as the format reads them if it is told no columns, it is a
+    `TidingsError`; `match` takes them so. Another one names the attribute of which the filter says
+    something that Spark cannot say, such as a column of a type that is none of these.
 
         quotes.where(column("symbol = 'DIS' AND change < 0", quotes.schema))
     """
-    from tidings.spark.columns.attributes import attributes
+    from tidings.spark.columns.attributes import attributes, has_all_attributes
     from tidings.spark.columns.expressions import condition
     from tidings.spark.columns.lake_columns import column_in_lake, is_lake
 
     wanted = Filter.parse(filter) if isinstance(filter, str) else filter
     if is_lake(schema):
         return column_in_lake(wanted, schema)
+    if has_all_attributes(schema):
+        raise TidingsError(
+            "the attributes are in a map, and have no columns: read them with a schema such as "
+            "'symbol STRING, price DOUBLE', or say the filter with the option filter"
+        )
     return condition(wanted, attributes(schema))
 
 

@@ -31,6 +31,7 @@ from pyspark.sql.types import (
 
 from tidings.events import Notification, TidingsError
 from tidings.node.records import WireLimits
+from tidings.spark.columns.attributes import has_all_attributes, is_variants
 from tidings.spark.format.staging import size_of
 from tidings.spark.format.variants import decode
 
@@ -60,7 +61,7 @@ class Notifications:
             if not _has_variants(kind):
                 _check(name, kind)
         self._is_json = self._names == [_EVENT] and isinstance(kinds[_EVENT], StringType)
-        self._is_read = kinds.get(_ATTRIBUTES) == MapType(StringType(), VariantType())
+        self._is_read = has_all_attributes(schema)
         self._varied = [name for name, kind in kinds.items() if _has_variants(kind)]
         self._limits = WireLimits()
 
@@ -124,9 +125,7 @@ def _shown(column: pa.Array) -> Any:
 
 
 def _has_variants(kind: DataType) -> bool:
-    return isinstance(kind, VariantType) or (
-        isinstance(kind, MapType) and isinstance(kind.valueType, VariantType)
-    )
+    return isinstance(kind, VariantType) or is_variants(kind)
 
 
 def _plain(value: Any) -> Any:

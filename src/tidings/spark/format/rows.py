@@ -33,16 +33,15 @@ from pyspark.sql.types import (
     FloatType,
     IntegerType,
     LongType,
-    MapType,
     ShortType,
     StringType,
     StructType,
     TimestampType,
-    VariantType,
 )
 
 from tidings.client import Event
 from tidings.events import TidingsError
+from tidings.spark.columns.attributes import is_variants
 from tidings.spark.format.variants import variants
 from tidings.spark.lakes.search import Question
 
@@ -165,7 +164,7 @@ def _fitting(name: str, kind: DataType) -> Callable[[Any], Any]:
     """How a value is put into a column: as itself, or `_MISFIT`."""
     own = _OWN.get(name)
     if own is not None:
-        if not isinstance(kind, own[0]) and not (name == "attributes" and _is_variants(kind)):
+        if not isinstance(kind, own[0]) and not (name == "attributes" and is_variants(kind)):
             types = own[0]().simpleString().upper()
             if name == "attributes":
                 types = f"MAP<STRING,VARIANT> or, as JSON, {types}"
@@ -182,14 +181,6 @@ def _fitting(name: str, kind: DataType) -> Callable[[Any], Any]:
             "ARRAY of these"
         )
     return found
-
-
-def _is_variants(kind: DataType) -> bool:
-    return (
-        isinstance(kind, MapType)
-        and kind.keyType == StringType()
-        and isinstance(kind.valueType, VariantType)
-    )
 
 
 def _for_type(kind: DataType) -> Callable[[Any], Any] | None:

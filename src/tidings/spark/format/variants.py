@@ -214,6 +214,14 @@ def decode(value: bytes, metadata: bytes) -> object:
     return _decode(value, 0, metadata)
 
 
+def records(maps: pa.MapArray) -> list[dict[str, object]]:
+    """The attributes of events that are maps from their names to variants; null has none."""
+    return [
+        {name: decode(**variant) for name, variant in (held or {}).items()}
+        for held in maps.to_pylist(maps_as_pydicts="strict")
+    ]
+
+
 def _decode(value: bytes, at: int, names: bytes) -> object:
     basic, kind = value[at] & 3, value[at] >> 2
     at += 1

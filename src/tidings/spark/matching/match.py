@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from tidings.events import Filter, TidingsError
+from tidings.events import Filter, Notification, TidingsError
 from tidings.spark.lakes.grouping import names_in
 from tidings.spark.lakes.layout import REST
 from tidings.spark.matching import snapshot
@@ -33,6 +33,9 @@ FEW: Final = 16
 
 ROW: Final = ""
 """A name that no attribute has: there are rows even where the filters name no column."""
+
+ALL: Final = "attributes"
+"""The column that has all attributes of an event, where the format was told no others."""
 
 ORIGIN: Final = ("id", "stream", "tick", "time")
 """The columns of a lake that come with what matches, if no others are named."""
@@ -62,7 +65,8 @@ def match(
     `folder` is a place that all machines see: the file is written there instead of being sent.
 
     *Of a DataFrame*, which may be a stream: how rows are read, `tidings.spark.column` says. Up to
-    `few` filters are conditions of Spark's own.
+    `few` filters are conditions of Spark's own. Where the attributes are in a map, as the format
+    reads them if it is told no columns, they are taken from there.
 
     *Of a lake*, or the path of one, in the session that is running: what matches comes with its
     `columns` (id, stream, tick and time, if none are named), and is found where the lake is read,
@@ -103,39 +107,30 @@ def _of_frame(
 ) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
-    from tidings.spark.columns.attributes import attributes, quoted
+    from tidings.spark.columns.attributes import attributes, has_all_attributes, quoted
     from tidings.spark.columns.expressions import condition
-    from tidings.spark.columns.lake_columns import is_lake
+    from tidings.spark.columns.lake_columns import columns_in, is_lake
+    from tidings.spark.lakes.grouping import Grouping
 
     if column.lower() in map(str.lower, df.columns):
         raise TidingsError(f"the DataFrame has a column {column!r} already; name another one")
-    if is_lake(df.schema):
-        return _of_lake_frame(df, wanted, keep, column, folder)
-    known = attributes(df.schema)
-    if len(wanted) <= few:
-        return _natively(df, {k: condition(f, known) for k, f in wanted.items()}, keep, column)
-    asked = [known[name] for name in sorted(names_in(wanted.values())) if name in known]
-    names = [*(attribute.name for attribute in asked), ROW]
-    fields = [*(attribute.normal for attribute in asked), F.lit(True)]
-    found = _asking(df.sparkSession, wanted, (names, fields), folder)
-    matched = df.withColumn(column, found)
-    return matched if keep else matched.where(F.size(F.col(quoted(column))) > 0)
-
-
-def _of_lake_frame(
-    df: DataFrame, wanted: dict[Any, Filter], keep: bool, column: str, folder: str | Path | None
-) -> DataFrame:
-    """The same where an attribute may have several columns, or be in the rest."""
-    from pyspark.sql import functions as F  # noqa: N812
-
-    from tidings.spark.columns.attributes import quoted
-    from tidings.spark.columns.lake_columns import columns_in
-    from tidings.spark.lakes.grouping import Grouping
-
-    grouping = Grouping(names_in(wanted.values()), columns_in(df.schema))
-    fields = [F.col(quoted(name)) for name in grouping.used]
-    found = _asking(df.sparkSession, wanted, (grouping.used, fields), folder, grouping)
-    matched = df.withColumn(column, found)
+    grouping: Grouping | None = None
+    if is_lake(df.schema):  # an attribute may have several columns, or be in the rest
+        grouping = Grouping(names_in(wanted.values()), columns_in(df.schema))
+        names = grouping.used
+        fields = [F.col(quoted(name)) for name in names]
+    elif has_all_attributes(df.schema):
+        names, fields = [ALL], [F.col(ALL)]
+    else:
+        known = attributes(df.schema)
+        if len(wanted) <= few:
+            return _natively(df, {k: condition(f, known) for k, f in wanted.items()}, keep, column)
+        asked = [known[name] for name in sorted(names_in(wanted.values())) if name in known]
+        names = [*(attribute.name for attribute in asked), ROW]
+        fields = [*(attribute.normal for attribute in asked), F.lit(True)]
+    matched = df.withColumn(
+        column, _asking(df.sparkSession, wanted, (names, fields), folder, grouping)
+    )
     return matched if keep else matched.where(F.size(F.col(quoted(column))) > 0)
 
 
@@ -164,6 +159,7 @@ def _asking(
     from pyspark.sql import functions as F  # noqa: N812
     from pyspark.sql.pandas.functions import arrow_udf
 
+    from tidings.spark.format.variants import records
     from tidings.spark.matching.asking import KINDS, Asking, kind_of
 
     names, fields = columns
@@ -176,11 +172,14 @@ def _asking(
         asking = None if grouping is None else Asking(found, grouping, kind)
         for batch in batches:
             rows = pa.RecordBatch.from_arrays(batch.flatten(), names=names)
-            if asking is None:
-                yield found.of(rows).cast(pa.list_(KINDS[kind]))
-            else:
+            if asking is not None:
                 answers = asking.answers(rows, [REST], keep=True)
                 yield pa.concat_arrays([keys for _, keys in answers])
+            elif names == [ALL]:
+                events = [Notification(record) for record in records(rows[ALL])]
+                yield found.of(events).cast(pa.list_(KINDS[kind]))
+            else:
+                yield found.of(rows).cast(pa.list_(KINDS[kind]))
 
     # PySpark reads from the annotations how the function wants to be called, and that when it runs.
     ask.__annotations__ = dict.fromkeys(["batches", "return"], Iterator[pa.Array])
