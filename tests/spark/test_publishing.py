@@ -210,6 +210,19 @@ def test_what_is_no_longer_kept_fails_the_task_or_is_passed_over(tmp_path: Path)
         assert set(found.values()) == {1}
 
 
+def test_a_task_whose_log_is_lost_fails_or_ends(broker: BrokerProcess, tmp_path: Path) -> None:
+    import shutil
+
+    served = Served(broker, tmp_path, events=50, names=2)
+    broker.stop()
+    shutil.rmtree(broker.folder / "store")
+    broker.start()
+    with pytest.raises(TidingsError, match="stream paris ends at tick 0, before tick"):
+        served.run(served.task())
+    counts = served.run(served.task(), onGap="continue")
+    assert (counts["delivered"], published(broker)) == (0, {})
+
+
 def test_numbers_that_would_belong_to_the_next_stretch_are_not_used(
     broker: BrokerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

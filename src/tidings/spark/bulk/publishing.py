@@ -117,8 +117,10 @@ def _rows(stretch: Stretch, options: Reading, publisher: Publisher) -> Iterator[
             yield from read_rows(stretch, options.broker, options.filter)
             return
         except Gone as gone:
-            if options.on_gap == "fail" or gone.upto <= gone.after:
+            if options.on_gap == "fail":
                 raise
+            if gone.upto <= gone.after:  # the log is lost: the next batch begins with the new one
+                return
             stretch = replace(stretch, start=min(gone.upto, stretch.end))
             publisher.pass_over(stretch.start)
 
