@@ -383,7 +383,7 @@ def test_a_task_holds_no_more_of_a_long_stretch_than_some_batches(
     assert done.returncode == 0, done.stderr
     rows, size, growth = map(int, done.stdout.split())
     assert rows == 2_400
-    assert growth < size
+    assert growth < 2 * size  # all of it, as Python and as Arrow, would be five times as much
 
 
 def test_every_event_comes_once_though_broker_and_query_are_stopped(
