@@ -50,19 +50,21 @@ def used(pid: int | None = None) -> float:
     It only grows, so the greatest of some looks is right: one that ends while others are looked at
     is missing, and its parent does not count it yet.
     """
-    return max(_used(family(pid)) for _ in range(3))
+    uncounted = _uncounted.setdefault(os.getpid() if pid is None else pid, {})
+    return max(_used(family(pid), uncounted) for _ in range(3))
 
 
-_orphaned: dict[int, float] = {}
-"""What was last seen of processes whose parent will never count them: Spark's Python."""
+_uncounted: dict[int, dict[int, float]] = {}
+"""Of each that was asked about, what was last seen of those of its family whose parent will never
+count them: Spark's Python."""
 
 
-def _used(members: dict[int, Process]) -> float:
+def _used(members: dict[int, Process], uncounted: dict[int, float]) -> float:
     for pid, member in members.items():
         if _ignores_children(member.parent):
-            _orphaned[pid] = member.seconds
-    gone = _orphaned.keys() - members.keys()
-    return sum(m.seconds for m in members.values()) + sum(_orphaned[pid] for pid in gone)
+            uncounted[pid] = member.seconds
+    gone = uncounted.keys() - members.keys()
+    return sum(m.seconds for m in members.values()) + sum(uncounted[pid] for pid in gone)
 
 
 def _ignores_children(pid: int) -> bool:
