@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from tidings.spark.archiving.haul import Haul, Hauled, haul
 from tidings.spark.streams.absence import Stopped
+from tidings.spark.workers import settle
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,7 +57,7 @@ class SparkHands:
         def work() -> None:
             try:
                 self._context.setJobGroup(group, "events into a lake", interruptOnCancel=True)
-                found.extend(self._context.parallelize(tasks, len(tasks)).map(haul).collect())
+                found.extend(self._context.parallelize(tasks, len(tasks)).map(_hauled).collect())
             except BaseException as problem:
                 failures.append(problem)
 
@@ -74,3 +75,9 @@ class SparkHands:
         if failures:
             raise failures[0]
         return found
+
+
+def _hauled(task: Haul) -> Hauled:
+    found = haul(task)
+    settle()
+    return found

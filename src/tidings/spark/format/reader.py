@@ -39,6 +39,7 @@ from tidings.spark.format.pushed import pushed
 from tidings.spark.format.rows import Rows
 from tidings.spark.streams.places import ends, merged, ticks_before
 from tidings.spark.streams.stretch import Stretch, gap, read, split
+from tidings.spark.workers import settle
 
 _VERSION: Final = 2
 _BEGIN: Final = "begin"
@@ -270,3 +271,4 @@ def _batches(
             rows = Rows(schema, fail=fail)
             for events in read(partition, options, filter):
                 yield rows.batch(events)
+    settle()

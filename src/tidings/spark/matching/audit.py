@@ -43,6 +43,7 @@ from tidings.spark.matching import snapshot
 from tidings.spark.matching.audit_report import Summary, moment, report, span
 from tidings.spark.matching.heard import Done, Job, Tally, Task, counted, files_of, perform
 from tidings.spark.matching.parts import Stored, cut, needed
+from tidings.spark.workers import settle
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -251,6 +252,7 @@ class Audit:
             done = perform_(task)
             events.add(done.events)
             matches.add(done.matches)
+            settle()
 
         with _told(lambda: told(events.value, matches.value) if told else None):
             try:

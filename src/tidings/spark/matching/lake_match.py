@@ -33,6 +33,7 @@ from tidings.spark.matching.asking import Asking, kind_of
 from tidings.spark.matching.matches import Matches
 from tidings.spark.matching.parts import Concerned, Part, Stored, cut, needed
 from tidings.spark.matching.sending import received, sent
+from tidings.spark.workers import settle
 
 NAME: Final = "tidings-matches"
 """What the source is called; only `match` speaks of it."""
@@ -202,6 +203,7 @@ class MatchReader(LakeReader):
                 arrays = plain_columns(events, self._schema)
                 fields = [*self._schema, pa.field(self._plan.column, keys.type)]
                 yield pa.RecordBatch.from_arrays([*arrays, keys], schema=pa.schema(fields))
+        settle()
 
     def _matches(self, part: Stored) -> Matches:
         path = Path(part.path)

@@ -20,6 +20,7 @@ from tidings.spark.lakes.grouping import names_in
 from tidings.spark.lakes.layout import REST
 from tidings.spark.matching import snapshot
 from tidings.spark.matching.sending import received, sent
+from tidings.spark.workers import settle
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -180,6 +181,7 @@ def _asking(
                 yield found.of(events).cast(pa.list_(KINDS[kind]))
             else:
                 yield found.of(rows).cast(pa.list_(KINDS[kind]))
+        settle()
 
     # PySpark reads from the annotations how the function wants to be called, and that when it runs.
     ask.__annotations__ = dict.fromkeys(["batches", "return"], Iterator[pa.Array])
