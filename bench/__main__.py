@@ -12,14 +12,16 @@ BENCHMARKS = {
     "anatomy": "where the time of one match goes",
     "routing": "one filter comes and goes, in tables of 1k and 100k",
     "simulation": "messages per second in a tree of 100 brokers",
-    "archive": "events per second from a broker's log into a lake",
     "spark_match": "events of a lake against 10k to 1M filters, beside a join",
+    "archive": "events per second from a broker's log into a lake",
     "deliver": "seconds from publication to delivery, for bulk subscriptions",
     "throughput": "events per second of one broker on one core",
     "peers": "what a wanted event costs, beside Mosquitto, NATS and RabbitMQ",
     "latency": "through chains of brokers, beside Gryphon's of 2006",
     "subscriptions": "what an event costs a broker with 1k to 1M of them",
 }
+"""A Java stays as it was started, whatever a later session asks for. So the one where Java itself
+does much comes before those that want a Java which starts soon."""
 BROKERS = ("throughput", "peers", "latency", "subscriptions")
 """These are in `bench.broker`, and have a longer form."""
 

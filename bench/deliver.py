@@ -303,7 +303,7 @@ def _plot(out: Path, waits: dict[Case, Any]) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, panel = pyplot.subplots(figsize=(7, 4))
+    figure, panel = pyplot.subplots(figsize=(7, 4.4), layout="constrained")
     for case, samples in waits.items():
         late = np.sort(samples[:, 1])
         style = "--" if case.cores == 1 else "-"  # it may lie on that of two
@@ -312,8 +312,7 @@ def _plot(out: Path, waits: dict[Case, Any]) -> None:
     panel.set(xlabel="seconds from publication to delivery", ylabel="share", xscale="log")
     panel.xaxis.set_major_formatter(lambda seconds, _: f"{seconds:g}")
     panel.grid(visible=True, which="both", alpha=0.3)
-    panel.legend()
-    figure.tight_layout()
+    figure.legend(loc="outside lower center", ncols=2, frameon=False)
     for kind in ("svg", "png"):
         figure.savefig(out / f"deliver.{kind}", dpi=140)
     pyplot.close(figure)
