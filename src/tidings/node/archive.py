@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -35,6 +36,10 @@ class Archive:
         """What is being read, and for whom."""
         self._rests: dict[int, tuple[Event, ...]] = {}
         """What was read and not sent yet, by the tick behind which it begins."""
+        self._answers: deque[Fetched] = deque()
+        """What the node itself asked for, and has not taken yet."""
+        self._is_taken = False
+        """Whether somebody takes it, one after the other."""
         self.read_limit, self.part_limit = _READ, _PART
         self._number = 0
 
@@ -127,7 +132,19 @@ class Archive:
         if fetch.path:
             self._node.send(self._node.neighbours[fetch.path[-1]], answer)
         else:
-            self._back(answer)
+            self._answers.append(answer)
+            if not self._is_taken:
+                self._take()
+
+    def _take(self) -> None:
+        """Give the node its answers. It asks for the next part when it has one, which is given when
+        it is done with that: else it would be within as many calls as there are parts."""
+        self._is_taken = True
+        try:
+            while self._answers:
+                self._back(self._answers.popleft())
+        finally:
+            self._is_taken = False
 
 
 def size(notification: Notification) -> int:
