@@ -308,7 +308,7 @@ def _targets(figures: dict[str, dict[str, Any]]) -> Iterator[Target]:
         for way in ("lake, numbers", "counts"):
             rate = f["cpu"][way] / f["kernel"] if f else None
             yield Target(f"{way}: of the kernel's rate, {size:,} filters", rate, 0.6)
-        for way in ("lake, numbers", "audit"):
+        for way in ("lake, numbers", "lake, names", "audit", "frame"):
             rate = f["cpu"][way] / f["cpu"]["join"] if f else None
             yield Target(f"{way}: times the join, {size:,} filters", rate, times, "×")
 
