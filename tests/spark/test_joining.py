@@ -4,6 +4,7 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from random import Random
 
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -53,6 +54,22 @@ def test_files_of_another_day_and_large_ones_are_left_alone() -> None:
     files = [(DAY, 5), (DAY, LARGE), (DAY, LARGE), (date(2026, 11, 16), 5)]
     assert joints(files) == []
     assert joints([*files, (DAY, 4), (DAY, 4)]) == [(DAY, 3, LARGE)]
+
+
+def test_ticks_and_times_are_kept_as_what_they_rise_by(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    for tick in range(1, 4):
+        event = Archived("paris", tick, NOON + timedelta(seconds=tick), Notification({"n": tick}))
+        lake.append([event], writer="w", version=tick)
+    for _ in ("as written", "as joined"):
+        for file in lake.files():
+            group = pq.read_metadata(tmp_path / file).row_group(0)
+            columns = {c["path_in_schema"]: c["encodings"] for c in group.to_dict()["columns"]}
+            for name in ("tick", "time"):
+                assert "DELTA_BINARY_PACKED" in columns[name]
+                assert "RLE_DICTIONARY" not in columns[name]
+        lake.compact()
+    assert len(lake.files()) == 1
 
 
 @pytest.mark.slow

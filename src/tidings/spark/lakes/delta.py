@@ -12,12 +12,19 @@ import pyarrow as pa
 
 from tidings.events import Filter, TidingsError
 from tidings.spark.lakes.errors import LakeError
-from tidings.spark.lakes.files import ROW_GROUP, Written
+from tidings.spark.lakes.files import DELTAS, DISTINCT, RISING, ROW_GROUP, Written
 from tidings.spark.lakes.joining import Joint
 from tidings.spark.lakes.layout import EVERYTHING, FIXED
 
 try:
-    from deltalake import CommitProperties, DeltaTable, Schema, Transaction, WriterProperties
+    from deltalake import (
+        ColumnProperties,
+        CommitProperties,
+        DeltaTable,
+        Schema,
+        Transaction,
+        WriterProperties,
+    )
     from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
     from deltalake.transaction import AddAction
 except ImportError as problem:
@@ -100,7 +107,13 @@ def join(table: DeltaTable, joint: Joint) -> tuple[int, int]:
         [("day", "=", str(joint.day))],
         target_size=joint.below,
         writer_properties=WriterProperties(
-            max_row_group_size=ROW_GROUP, compression="ZSTD", compression_level=4
+            max_row_group_size=ROW_GROUP,
+            compression="ZSTD",
+            compression_level=4,
+            column_properties={
+                name: ColumnProperties(False, encoding=DELTAS if name in RISING else None)
+                for name in DISTINCT
+            },
         ),
     )
     return done["numFilesRemoved"], done["numFilesAdded"]

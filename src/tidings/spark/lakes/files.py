@@ -29,8 +29,12 @@ _LONGEST: Final = 64
 """So many characters of a string are said there."""
 ROW_GROUP: Final = 32_768
 """So many rows are in a row group, which whoever wants the order of time has in memory at once."""
-_NO_DICTIONARY: Final = frozenset({"id", "tick", "time"})
-"""Columns where no value is there twice."""
+DISTINCT: Final = frozenset({"id", "tick", "time"})
+"""Columns where no value is there twice, which a dictionary would not serve."""
+RISING: Final = ("tick", "time")
+"""Columns of numbers that rise. What they rise by is kept, in a few bits, and not compressed: they
+are read in a third of the time, and take less room."""
+DELTAS: Final = "DELTA_BINARY_PACKED"
 
 
 @dataclass(frozen=True)
@@ -92,8 +96,9 @@ def _write(folder: Path, day: date, rows: pa.Table) -> File:
         pq.ParquetWriter(
             file,
             rows.schema,
-            compression="zstd",
-            use_dictionary=[n for n in _leaves(rows.schema) if n not in _NO_DICTIONARY],
+            compression={n: "none" if n in RISING else "zstd" for n in _leaves(rows.schema)},
+            use_dictionary=[n for n in _leaves(rows.schema) if n not in DISTINCT],
+            column_encoding=dict.fromkeys(RISING, DELTAS),
             metadata_collector=said,
         ) as writer,
     ):
