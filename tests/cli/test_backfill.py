@@ -41,6 +41,8 @@ def test_filters_from_a_pipe_are_told_apart(tmp_path: Path, tidings: Run) -> Non
     arguments = ["pipeline", "match", "--lake", str(path), "--filters", "/dev/stdin"]
     arguments += ["--out", str(out), "--master", "none"]
     assert tidings(*arguments, input="all\tTRUE\n").returncode == 0
+    assert tidings(*arguments[:-3], f"{out} again", *arguments[-2:], input="TRUE").returncode == 0
+    check(out.with_name("heard again"), events, {1: Filter.all()})  # without a key, by its line
     other = tidings(*arguments, input="none\tsymbol = 'S9'\n")
     assert other.returncode == 2
     assert "matches of other filters or events" in other.stderr

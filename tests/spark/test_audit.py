@@ -39,11 +39,11 @@ def small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def check(
-    out: Path, events: list[Archived], filters: dict[str, Filter], *, is_listed: bool = True
+    out: Path, events: list[Archived], filters: dict[Any, Filter], *, is_listed: bool = True
 ) -> None:
     """All that was written is as the filters say."""
     heard = [
-        (e.id, e.stream, e.tick, e.time, key)
+        (e.stream, e.tick, e.time, key)
         for e in events
         for key, wanted in filters.items()
         if wanted.matches(e.notification)
@@ -58,7 +58,7 @@ def check(
     summary = pq.read_table(out / "summary.parquet").to_pylist()
     assert [row["key"] for row in summary] == list(filters)
     for row in summary:
-        times = [time for _, _, _, time, key in heard if key == row["key"]]
+        times = [time for _, _, time, key in heard if key == row["key"]]
         wanted = (len(times), min(times, default=None), max(times, default=None))
         assert (row["count"], row["first"], row["last"]) == wanted
     assert f"{len(heard):,} matches" in (out / "report.md").read_text()
@@ -109,16 +109,33 @@ def test_matches_may_be_counted_only(
         check(out, some, FILTERS, is_listed=False)
 
 
+@pytest.mark.parametrize(("first", "kind"), [(-3, "int32"), (2**40, "int64")])
+@pytest.mark.parametrize("memory", [2**30, 8_000])
+def test_keys_may_be_whole_numbers(
+    lake: tuple[Path, list[Archived]], tmp_path: Path, first: int, kind: str, memory: int
+) -> None:
+    path, events = lake
+    numbered = dict(enumerate(FILTERS.values(), start=first))
+    Audit(path, numbered, tmp_path / "heard", memory=memory).run(None)
+    check(tmp_path / "heard", events, numbered)
+    file = next((tmp_path / "heard" / "matches").iterdir())
+    assert str(pq.read_schema(file).field("matches").type.value_type) == kind
+    assert str(pq.read_schema(tmp_path / "heard" / "summary.parquet").field("key").type) == kind
+    with pytest.raises(TidingsError, match="matches of other filters"):
+        named = {str(key): filter_ for key, filter_ in numbered.items()}
+        Audit(path, named, tmp_path / "heard", memory=memory)
+
+
 def test_the_first_and_the_last_are_found_in_any_order() -> None:
     tally, draw = written.Tally(5), np.random.default_rng(3)
     counts, times = draw.integers(0, 4, 300), draw.integers(-50, 1_000, 300)
-    numbers = draw.integers(0, 4, counts.sum())
+    numbers = draw.integers(0, 4, counts.sum(), np.int32)
     left = numbers
     for at in range(0, 300, 60):
         some = counts[at : at + 60]
         rows = np.repeat(np.arange(60, dtype=np.int32 if at else np.int64), some)
-        matched = tally.add(times[at : at + 60], rows, left[: some.sum()])
-        assert matched == np.count_nonzero(some)
+        found = tally.add(times[at : at + 60], rows, left[: some.sum()])
+        assert found.tolist() == some.tolist()
         left = left[some.sum() :]
     for n in range(4):
         mine = np.repeat(times, counts)[numbers == n]

@@ -6,14 +6,14 @@ import time
 from collections.abc import Sequence
 from hashlib import blake2b
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import typer
 
 from tidings.cli.complaints import remark, shortened
 from tidings.cli.match import read_filters
 from tidings.cli.progress import Line, progress
-from tidings.events import Schema
+from tidings.events import Filter, Schema
 from tidings.spark.matching.audit import Audit
 from tidings.spark.matching.audit_report import Summary, moment
 from tidings.spark.sessions import session_or_none
@@ -37,7 +37,7 @@ def match_lake(
     """Match all that a lake holds, and write who would have heard it; returns the exit code."""
     schema = None if schema_file is None else Schema.load(schema_file)
     with progress() as shown:
-        wanted = {str(key): filter_ for key, filter_ in read_filters(filters, schema, shown)}
+        wanted = _keyed(read_filters(filters, schema, shown))
     named = _named([filters] if schema_file is None else [filters, schema_file])
     audit = Audit(lake, wanted, out, since=since, until=until, is_listed=is_listed, named=named)
     if audit.was_complete:
@@ -64,6 +64,12 @@ def match_lake(
         return INTERRUPTED
     _tell(summary, time.monotonic() - began)
     return 0
+
+
+def _keyed(filters: Sequence[tuple[str | int, Filter]]) -> dict[Any, Filter]:
+    """By their keys; all of these are texts if any is: a line without a key has its number."""
+    are_numbers = all(isinstance(key, int) for key, _ in filters)
+    return {key if are_numbers else str(key): filter_ for key, filter_ in filters}
 
 
 def _named(files: Sequence[Path]) -> str | None:

@@ -70,7 +70,7 @@ class Asking:
             return found[0], numbers[0]
         together = np.concatenate([np.zeros(0, np.int64), *found])
         order = np.argsort(together, kind="stable")
-        return together[order], np.concatenate([np.zeros(0, np.int64), *numbers])[order]
+        return together[order], np.concatenate([np.zeros(0, np.int32), *numbers])[order]
 
 
 def _bounded(rows: int) -> int:

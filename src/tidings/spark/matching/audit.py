@@ -2,12 +2,14 @@
 
 ::
 
-    OUT/matches/part-00000.parquet …   id, stream, tick, time, matches: the keys of the filters
-                                       that an event matches, for each that matches any; not
-                                       there if matches are only counted
+    OUT/matches/part-00000.parquet …   stream, tick, time, matches: the keys of the filters that
+                                       an event matches, for each that matches any; not there
+                                       if matches are only counted
     OUT/summary.parquet                key, count, first, last: one row for each filter
     OUT/report.md                      the same, to be read
     OUT/filters/, OUT/audit.json       what was asked
+
+Keys are strings, or all whole numbers, which is quicker: lists of these are written as they are.
 
 All of it is made in `OUT.unfinished`, which gets its name at the very end: so a folder that is
 there is whole. Killed and started again with the same question, it goes on where it was, with the
@@ -23,7 +25,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import pyarrow as pa
@@ -40,6 +42,7 @@ from tidings.spark.lakes.grouping import names_in
 from tidings.spark.lakes.pruning import Place, Window
 from tidings.spark.lakes.search import Question
 from tidings.spark.matching import snapshot
+from tidings.spark.matching.asking import KINDS, kind_of
 from tidings.spark.matching.audit_report import Summary, moment, report, span
 from tidings.spark.matching.heard import Done, Job, Tally, Task, counted, files_of, perform
 from tidings.spark.matching.parts import Stored, cut, needed
@@ -48,7 +51,7 @@ from tidings.spark.workers import settle
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FORMAT: Final = "tidings audit 3"
+FORMAT: Final = "tidings audit 4"
 MEMORY: Final = 2 << 30
 """An index takes no more than so many bytes in a process; more filters are in parts."""
 _ABOUT: Final = "audit.json"
@@ -101,7 +104,7 @@ class Audit:
     def __init__(
         self,
         lake: Path,
-        filters: Mapping[str, Filter],
+        filters: Mapping[Any, Filter],
         out: Path,
         *,
         since: Beginning = None,
@@ -114,6 +117,7 @@ class Audit:
         where the caller knows that sooner."""
         self.out = out.absolute()
         self._filters = filters
+        self._kind = kind_of(list(filters))
         question = Question.of(lake, None, since, until)
         lake_id = str(question.table().metadata().id)
         digest = named or _digest(filters)
@@ -271,6 +275,7 @@ class Audit:
             attributes=about.attributes,
             alone=len(about.parts) > 1,
             is_listed=about.asked.is_listed,
+            kind=self._kind,
         )
         return lambda task: perform(job, task)
 
@@ -295,7 +300,7 @@ class Audit:
                 tally.merge(places.take(table["number"]).to_numpy(), *columns)
         is_known = len(self._about.parts) == 1
         about = {"events": str(events), "matched": str(matched) if is_known else ""}
-        summary = pa.table({"key": pa.array(map(str, keys), pa.string()), **tally.columns()})
+        summary = pa.table({"key": pa.array(keys, KINDS[self._kind]), **tally.columns()})
         pq.write_table(summary.replace_schema_metadata(about), self._folder / _SUMMARY)
         for left_over in (self._folder / "matches").glob(".*"):
             left_over.unlink()
@@ -328,7 +333,10 @@ class Audit:
             matches=pc.sum(table["count"]).as_py() or 0,
             filters=table.num_rows,
             silent=table.num_rows - found.num_rows,
-            busiest=[tuple(row.values()) for row in found.slice(0, _BUSIEST).to_pylist()],
+            busiest=[
+                (str(key), *numbers)
+                for key, *numbers in (row.values() for row in found.slice(0, _BUSIEST).to_pylist())
+            ],
         )
 
 
@@ -341,11 +349,11 @@ def _about(folder: Path) -> About | None:
     return about if about.format == FORMAT else None
 
 
-def _digest(filters: Mapping[str, Filter]) -> str:
+def _digest(filters: Mapping[Any, Filter]) -> str:
     digest = blake2b(digest_size=16)
     types: dict[int, Types] = {}
     for key, filter_ in filters.items():
-        digest.update(f"{key}\t{filter_.to_json()}\n".encode("utf-8", "surrogatepass"))
+        digest.update(f"{key!r}\t{filter_.to_json()}\n".encode("utf-8", "surrogatepass"))
         constraints = (c for held in filter_.conjunctions for c in held.constraints.values())
         types |= {id(known): known for known in map(snapshot.types_of, constraints)}
     for known in types.values():  # a filter's JSON does not say which types `IS A` refers to

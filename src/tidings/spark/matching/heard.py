@@ -18,28 +18,23 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tidings.spark.format.portions import Portion, read
+from tidings.spark.lakes.files import DELTAS, RISING
 from tidings.spark.lakes.grouping import Grouping
 from tidings.spark.lakes.layout import FIXED, columns_of
 from tidings.spark.lakes.search import Question
 from tidings.spark.lakes.sifting import Sieve
 from tidings.spark.matching import snapshot
-from tidings.spark.matching.asking import Asking
-from tidings.spark.matching.match import ORIGIN
+from tidings.spark.matching.asking import KINDS, Asking
 from tidings.spark.matching.matches import Matches, ends
 from tidings.spark.matching.parts import Concerned, Stored
 
 _CODES: Final = pa.dictionary(pa.int32(), pa.string())
-_KEYS: Final = pa.list_(pa.field("element", _CODES, nullable=False))
-_MATCHES: Final = pa.schema(
-    [
-        pa.field("id", pa.string(), nullable=False),
-        pa.field("stream", _CODES, nullable=False),
-        FIXED.field("tick").with_nullable(False),
-        FIXED.field("time").with_nullable(False),
-        pa.field("matches", _KEYS, nullable=False),
-    ]
+_EVENTS: Final = (
+    pa.field("stream", _CODES, nullable=False),
+    FIXED.field("tick").with_nullable(False),
+    FIXED.field("time").with_nullable(False),
 )
-"""As it is written; in the file, what are codes here are strings."""
+"""What is written of an event; in the file, what are codes here are strings."""
 _NEVER: Final = np.iinfo(np.int64).max
 
 
@@ -70,14 +65,16 @@ class Tally:
         self._table = np.tile(np.array([0, _NEVER, -_NEVER]), (size, 1))
         self.counts, self.first, self.last = self._table.T
 
-    def add(self, times: Any, rows: Any, numbers: Any) -> int:
-        """Pairs of an event's row and a filter's number, by rows; `times` are those of all rows.
+    def add(self, times: Any, rows: Any, numbers: Any) -> Any:
+        """Pairs of an event's row and a filter's number; `times` are those of all rows.
 
-        Returns how many events there are that match.
+        Returns how many matches each row has.
         """
         from tidings.spark.matching.counting import count  # only who matches needs numba
 
-        return count(self._table, times, rows, numbers)
+        counts = np.zeros(len(times), np.int32)
+        count(self._table, times, rows, numbers, counts)
+        return counts
 
     def merge(self, numbers: Any, counts: Any, first: Any, last: Any) -> None:
         """What somebody else has counted; each number is there once."""
@@ -127,13 +124,14 @@ class Job(NamedTuple):
     """There are several parts: a process holds the index of one at a time."""
     is_listed: bool
     """Whether matches are written, or only counted."""
+    kind: str
+    """What keys are, in Spark's words."""
 
     @property
     def columns(self) -> set[str]:
         """What is wanted of each event, besides what filters look at."""
-        if self.is_listed:
-            return set(ORIGIN)
-        return {"time"} if self.question.window.condition() is None else {*ORIGIN} - {"id"}
+        is_cut = self.question.window.condition() is not None
+        return {f.name for f in _EVENTS} if self.is_listed or is_cut else {"time"}
 
 
 def perform(job: Job, task: Task) -> Done:
@@ -141,13 +139,14 @@ def perform(job: Job, task: Task) -> Done:
     matches = snapshot.matches(Path(task.part.path), alone=job.alone)
     tally, events, matched = Tally(len(matches)), 0, 0
     to_matches, to_counts = files_of(job.folder, task.number)
-    with Writing(to_matches) if job.is_listed else nullcontext() as writing:
+    with Writing(to_matches, job.kind) if job.is_listed else nullcontext() as writing:
         for seen, pieces in _asked(job, task, matches):
             events += seen
             for rows, at, numbers, names in pieces:
-                matched += tally.add(np.asarray(rows["time"].cast(pa.int64())), at, numbers)
+                counts = tally.add(np.asarray(rows["time"].cast(pa.int64())), at, numbers)
+                matched += int(np.count_nonzero(counts))
                 if writing is not None and len(at):
-                    writing.add(rows, at, numbers, names)
+                    writing.add(rows, counts, numbers, names)
     done = Done(events if task.is_first else 0, matched, int(tally.counts.sum()))
     about = {name: str(number) for name, number in done._asdict().items()}
     _put(tally.table().replace_schema_metadata(about), to_counts)
@@ -161,10 +160,10 @@ def _asked(job: Job, task: Task, matches: Matches) -> Iterator[tuple[int, Iterat
     sieve = Sieve(job.question.filter, columns)
     grouping = Grouping(task.part.names, columns)
     concerned = Concerned(job.attributes, columns, job.valued)
-    asking = Asking(matches, grouping, "string")
+    asking = Asking(matches, grouping, job.kind)
     used = {*job.columns, *sieve.used, *grouping.used, *concerned.used}
     schema = pa.schema([field for field in job.held if field.name in used])
-    texts = [f.name for f in schema if f.type == pa.string() and f.name != "id"]
+    texts = [f.name for f in schema if f.type == pa.string()]
     condition = job.question.window.condition()
     for piece in task.portion:
         for batch in read(job.question.lake, piece, schema, condition=condition, encoded=texts):
@@ -193,20 +192,25 @@ def _put(table: pa.Table, path: Path) -> None:
 class Writing:
     """A file of matches while it is written; there under its name when all of it is."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, kind: str) -> None:
+        """`kind` is what keys are, in Spark's words."""
         self._path = path
         self._unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+        self._are_names = kind == "string"
+        element = pa.field("element", _CODES if self._are_names else KINDS[kind], nullable=False)
+        self._lists = pa.list_(element)
+        self._schema = pa.schema([*_EVENTS, pa.field("matches", self._lists, nullable=False)])
         self._file: pq.ParquetWriter | None = None
 
     def __enter__(self) -> Writing:
         self._file = pq.ParquetWriter(
             self._unfinished,
-            _MATCHES,
+            self._schema,
             store_schema=False,  # else readers would see the dictionaries
-            compression="zstd",
-            compression_level=1,
-            use_dictionary=["stream", "matches.list.element"],
-            write_statistics=["stream", "tick", "time"],  # of strings they are dear
+            compression="none",  # deltas and codes are a few bits already, and keys are like chance
+            use_dictionary=["stream", *(["matches.list.element"] if self._are_names else [])],
+            column_encoding=dict.fromkeys(RISING, DELTAS),
+            write_statistics=[field.name for field in _EVENTS],  # of keys they are dear
         )
         return self
 
@@ -218,28 +222,32 @@ class Writing:
         else:
             self._unfinished.unlink(missing_ok=True)
 
-    def add(self, rows: pa.RecordBatch, at: Any, numbers: Any, names: pa.Array) -> None:
-        """Events, and pairs of a row and the number of a key, by rows."""
+    def add(self, rows: pa.RecordBatch, counts: Any, numbers: Any, names: pa.Array) -> None:
+        """Events, how many keys each matches, and the numbers of these keys, event by event."""
         assert self._file is not None
-        counts = np.bincount(at, minlength=rows.num_rows)
+        events = rows.select([field.name for field in _EVENTS])
         wanted = np.flatnonzero(counts)
-        if len(wanted) < rows.num_rows:
-            rows, counts = rows.take(wanted), counts[wanted]
-        codes, known = _compact(numbers, len(names))
-        keys = pa.DictionaryArray.from_arrays(pa.array(codes), names.take(pa.array(known)))
+        if len(wanted) < events.num_rows:
+            events, counts = events.take(wanted), counts[wanted]
+        keys = _coded_names(numbers, names) if self._are_names else names.take(pa.array(numbers))
         arrays = [
-            rows["id"],
-            _coded(rows["stream"]),
-            rows["tick"],
-            rows["time"],
-            pa.ListArray.from_arrays(ends(counts), keys, type=_KEYS),
+            _coded(events["stream"]),
+            events["tick"],
+            events["time"],
+            pa.ListArray.from_arrays(ends(counts), keys, type=self._lists),
         ]
-        self._file.write_table(pa.Table.from_arrays(arrays, schema=_MATCHES))
+        self._file.write_table(pa.Table.from_arrays(arrays, schema=self._schema))
 
 
 def _coded(column: Any) -> Any:
     coded = column if isinstance(column, pa.DictionaryArray) else column.dictionary_encode()
     return coded.cast(_CODES)
+
+
+def _coded_names(numbers: Any, names: pa.Array) -> pa.DictionaryArray:
+    """Names by their numbers, as codes of those that occur."""
+    codes, known = _compact(numbers, len(names))
+    return pa.DictionaryArray.from_arrays(pa.array(codes), names.take(pa.array(known)))
 
 
 def _compact(numbers: Any, size: int) -> tuple[Any, Any]:

@@ -104,12 +104,12 @@ class Matches:
 
     # -- asking --------------------------------------------------------------------------------
 
-    def pairs(self, events: Events) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], Names]:
+    def pairs(self, events: Events) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], Names]:
         """Numbers of events and, of those they match, numbers of names; in the events' order."""
         with self._lock:
             # Every core has a process of its own.
             rows, numbers = self._index.match_batch(events, threads=1)
-            return np.asarray(rows), np.asarray(numbers.cast(pa.int64())), self._names
+            return np.asarray(rows), np.asarray(numbers.cast(pa.int32())), self._names
 
     def of(self, events: Events) -> pa.ListArray:
         """For each event the names that match, each once, as an array of lists."""
@@ -118,12 +118,12 @@ class Matches:
         return lists(np.bincount(rows, minlength=length), numbers, names)
 
 
-def lists(counts: npt.NDArray[np.int64], numbers: npt.NDArray[Any], names: Names) -> pa.ListArray:
+def lists(counts: npt.NDArray[Any], numbers: npt.NDArray[Any], names: Names) -> pa.ListArray:
     """Lists of so many names each, by their numbers."""
     return pa.ListArray.from_arrays(ends(counts), names.take(pa.array(numbers)))
 
 
-def ends(counts: npt.NDArray[np.int64]) -> pa.Array:
+def ends(counts: npt.NDArray[Any]) -> pa.Array:
     """Where lists of so many elements begin and end; `TidingsError` if an array can't hold them.
 
     >>> ends(np.array([2, 0, 1])).to_pylist()

@@ -158,7 +158,7 @@ class Snapshot:
         for value in values["interned"]:
             self.lines.intern(value if value.__class__ is str else element(from_plain(value)))
         self.source = Source(
-            keys=np.arange(count),
+            keys=np.arange(count, dtype=np.int32),
             died=np.full(count, NEVER, np.int64),
             hashes=np.zeros(count, np.int64),  # for queries of filters, which nobody asks here
             rest=_rest(values),
