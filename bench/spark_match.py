@@ -1,14 +1,14 @@
 """How many events of a lake find their filters in a second, beside the index alone and a join.
 
-REBECA's quote intervals: a symbol and a range of prices. Five ways over the same lake:
+REBECA's quote intervals: a symbol and a range of prices. Ways over the same lake:
 
-- *lake*: `match(lake, …)`, which matches where the lake is read; keys are numbers, as the kernel
-  gives them, or names;
-- *audit*: `tidings pipeline match`, whose tasks write all matches as parquet themselves, and
-  *counts*, the same with `--count-only`;
+- *audit*: `tidings pipeline match`, whose tasks write all matches as Parquet themselves; keys are
+  numbers, as the kernel gives them, or names; and *counts*, the same with `--count-only`;
+- *lake*: `match(lake, …)`, which gives them to Java as rows;
 - *frame*: `match(df, …)` on Spark's own reading of the files;
 - *join*: the best that Spark offers for these filters by itself. They are broadcast as a table and
-  found by their symbol. It gives pairs and no lists, which is less work.
+  found by their symbol. It gives pairs and no lists, and they go nowhere, which is less work than
+  any of the others; *join, files* writes them as Parquet, as the audit does.
 
 The kernel is `Index.match_batch` in one thread, on batches as large as those that the lake is read
 in. Numbers of matches are compared. Rates are per second of processor time, of Java and Python
@@ -36,16 +36,28 @@ from bench.report import Target, console, save, short, show, show_targets
 from tidings import Index
 from tidings.spark import match, session
 from tidings.spark.format.portions import ROWS
+from tidings.spark.lakes.files import write
 from tidings.spark.lakes.lake import Lake
 from tidings.spark.matching.audit import Audit
 from tidings.spark.sessions import session_for_python
 from tidings.workloads import Workload, interval, sparse
 
-WAYS = ("lake, numbers", "lake, names", "audit", "counts", "frame", "join")
-SLOW = ("frame", "join")
+WAYS = (
+    "counts",
+    "audit, numbers",
+    "audit, names",
+    "lake, numbers",
+    "lake, names",
+    "frame",
+    "join",
+    "join, files",
+)
+SLOW = ("frame", "join", "join, files")
 """These get a quarter of the events."""
 FILES = 16
 """Of a lake."""
+TICK = 0.01
+"""Seconds of processor time that the system counts in."""
 MILLION = 1_000_000
 MEMORY = 192 << 20
 """What an index may take in a process, for a million filters."""
@@ -79,10 +91,8 @@ def run(*, quick: bool, out: Path) -> int:
 
 
 def _lake(path: Path, workload: Workload, count: int) -> Path:
-    """A lake of events, as the archive would write them, but in one go."""
-    from deltalake import write_deltalake
-
-    Lake(path)
+    """A lake of events, as the archive writes them."""
+    lake = Lake(path)
     ticks = np.arange(1, count + 1)
     times = 1_794_700_800_000_000 + ticks * 40_000
     events = {
@@ -95,8 +105,11 @@ def _lake(path: Path, workload: Workload, count: int) -> Path:
         **workload.columns(count),
     }
     rows = pa.table(events)
-    for first in range(0, count, size := -(-count // FILES)):
-        write_deltalake(path, rows.slice(first, size), mode="append", schema_mode="merge")
+    size = -(-count // FILES)
+    parts = [rows.slice(first, size) for first in range(0, count, size)]
+    written = [write(path, part, lake.schema()) for part in parts]
+    lake.admit(written)
+    lake.commit(written, "bench", 1, held={"paris": count})
     return path
 
 
@@ -117,7 +130,8 @@ def _figures(spark: Any, lakes: tuple[Path, Path], size: int, folder: str) -> di
     rates = {w: _rate(work[w], idle[w], events.num_rows if w in SLOW else total) for w in WAYS}
     kernel = max(kernel, _kernel(filters, events)[0])  # others may have used the machine before
     agree = pairs == found["join"] == found["frame"]
-    agree &= found["lake, names"] == found["audit"] == found["counts"]
+    agree &= found["lake, names"] == found["audit, names"] == found["audit, numbers"]
+    agree &= found["audit, names"] == found["counts"]
     return {
         "kernel": kernel,
         "pairs": pairs / events.num_rows,
@@ -150,15 +164,22 @@ def _work(
         found[way] = ways[way].select(F.sum(F.size("matches"))).first()[0]
     found["join"] = ways["join"].count()
 
-    def audit(way: str, *, is_listed: bool) -> None:
+    def audit(way: str, keyed: dict[Any, Any], *, is_listed: bool = True) -> None:
         out = Path(folder, f"heard {time.perf_counter_ns()}")
-        audit = Audit(lake, named, out, is_listed=is_listed, named="bench")
+        audit = Audit(lake, keyed, out, is_listed=is_listed, named="bench")
         found[way] = audit.run(spark).matches
         shutil.rmtree(out)
 
+    def joined() -> None:
+        out = Path(folder, f"joined {time.perf_counter_ns()}")
+        ways["join"].select("id", "key").write.parquet(str(out))
+        shutil.rmtree(out)
+
     work: dict[str, Callable[[], None]] = {
-        "audit": lambda: audit("audit", is_listed=True),
-        "counts": lambda: audit("counts", is_listed=False),
+        "counts": lambda: audit("counts", named, is_listed=False),
+        "audit, numbers": lambda: audit("audit, numbers", filters),
+        "audit, names": lambda: audit("audit, names", named),
+        "join, files": joined,
     }
     return work | {way: lambda rows=rows: _drain(rows) for way, rows in ways.items()}  # type: ignore[misc]
 
@@ -245,7 +266,8 @@ def _drain(frame: Any) -> None:
 def _rate(work: Callable[[], None], idle: Callable[[], None], events: int) -> dict[str, float]:
     """Events per second of processor time and by the clock; and what a single event costs."""
     (used, passed), (begin, _) = _least(work), _least(idle)
-    return {"cpu": events / (used - begin), "clock": events / passed, "begin": begin}
+    spent = max(used - begin, TICK)  # a glance may take no longer than what it begins with
+    return {"cpu": events / spent, "clock": events / passed, "begin": begin}
 
 
 def _least(work: Callable[[], None]) -> tuple[float, float]:
@@ -305,10 +327,10 @@ def _show(figures: dict[str, dict[str, Any]], large: dict[str, Any] | None) -> N
 def _targets(figures: dict[str, dict[str, Any]]) -> Iterator[Target]:
     for size, times in ((10_000, 1.5), (100_000, 3.0)):
         f = figures.get(f"{size} 1")
-        for way in ("lake, numbers", "counts"):
+        for way in WAYS[:5]:
             rate = f["cpu"][way] / f["kernel"] if f else None
             yield Target(f"{way}: of the kernel's rate, {size:,} filters", rate, 0.6)
-        for way in ("lake, numbers", "lake, names", "audit", "frame"):
+        for way in WAYS[:6]:
             rate = f["cpu"][way] / f["cpu"]["join"] if f else None
             yield Target(f"{way}: times the join, {size:,} filters", rate, times, "×")
 
@@ -324,7 +346,7 @@ def _plot(out: Path, figures: dict[str, dict[str, Any]]) -> None:
     figure, panels = pyplot.subplots(1, len(chosen), figsize=(4.6 * len(chosen), 3.6))
     for panel, (name, f) in zip(panels, chosen.items(), strict=True):
         rates = {"kernel": f["kernel"], **f["cpu"]}
-        colours = ["0.6", *["tab:blue"] * 4, "tab:cyan", "tab:orange"]
+        colours = ["0.6", *["tab:blue"] * 3, *["tab:cyan"] * 3, *["tab:orange"] * 2]
         bars = panel.barh(list(rates), list(rates.values()), color=colours)
         panel.bar_label(bars, [short(rate) for rate in rates.values()], padding=3)
         panel.axvline(0.6 * f["kernel"], color="0.6", linestyle="--", linewidth=1)
