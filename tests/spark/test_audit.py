@@ -121,8 +121,8 @@ def test_keys_may_be_whole_numbers(
     file = next((tmp_path / "heard" / "matches").iterdir())
     assert str(pq.read_schema(file).field("matches").type.value_type) == kind
     assert str(pq.read_schema(tmp_path / "heard" / "summary.parquet").field("key").type) == kind
+    named = {str(key): filter_ for key, filter_ in numbered.items()}
     with pytest.raises(TidingsError, match="matches of other filters"):
-        named = {str(key): filter_ for key, filter_ in numbered.items()}
         Audit(path, named, tmp_path / "heard", memory=memory)
 
 
