@@ -12,7 +12,7 @@ import pytest
 from tests.matching.strategies import NAMES, SCHEMA
 from tests.spark.lakes import ODD, START, fill
 from tests.spark.test_columns import conditions
-from tidings.events import Filter, TidingsError
+from tidings.events import Filter, Notification, TidingsError
 from tidings.events.phrases import name_text
 from tidings.spark import column, install, match, maybe
 from tidings.spark.lakes.lake import Lake
@@ -148,6 +148,23 @@ def test_a_lake_is_a_table(spark: Any, lake: tuple[Path, list[Archived]]) -> Non
     }
     with pytest.raises(Exception, match="there is no option 'filtre' where a lake is read"):
         spark.read.format("tidings").options(lake=str(path), filtre="TRUE").load()
+
+
+def test_what_was_loaded_stays_as_it_was(spark: Any, tmp_path: Path) -> None:
+    install(spark)
+    fill(tmp_path, [Notification({"price": 1.5})], commits=1)
+    rows = spark.read.format("tidings").option("lake", str(tmp_path)).load()
+    matched = match(tmp_path, {"calm": "NOT EXISTS alarm"})
+    more = [Notification({"alarm": True}), Notification({"price": "n/a"})]
+    Lake(tmp_path).append(
+        [Archived("oslo", n, START, said) for n, said in enumerate(more, start=1)], "w", 1
+    )
+    # Of the columns that are new, what was loaded knows nothing: it would say of an alarm that
+    # there is none.
+    for text in ("NOT EXISTS alarm", "EXISTS price"):
+        assert rows.where(column(text, rows.schema)).count() == 1
+    assert list(found(matched).values()) == [["calm"]]
+    assert spark.read.format("tidings").option("lake", str(tmp_path)).load().count() == 3
 
 
 def test_what_spark_asks_for_leaves_out_files(

@@ -17,6 +17,8 @@ from tidings.spark.format.sink import BatchWriter, StreamWriter
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from tidings.spark.lakes.search import Question
+
 
 class TidingsSource(DataSource):
     """What `spark.read.format("tidings")` and its kin find.
@@ -35,7 +37,7 @@ class TidingsSource(DataSource):
     with `deadLetters` for what cannot be, and rows are counts. `tidings.spark.deliver` does that.
 
     To read a lake: `lake`, its folder, with `filter`, `since` and `until` of `Lake.scan`. Columns
-    are described in `lake_reader`.
+    are described in `lake_reader`; what comes is what the lake holds when it is loaded.
 
     To publish: `staging`, a folder that the driver and all workers share (a stream has one in
     its checkpointLocation); `deadLetters`, a folder for rows that are no notifications, which
@@ -44,6 +46,9 @@ class TidingsSource(DataSource):
     filter that says what will be published, which some brokers want to know first.
     """
 
+    _question: Question | None = None
+    """What is asked of a lake, as it was when Spark asked for its columns."""
+
     @classmethod
     def name(cls) -> str:
         """What to say to `format`."""
@@ -51,7 +56,8 @@ class TidingsSource(DataSource):
 
     def schema(self) -> str | StructType:
         if "lake" in self.options:
-            return spark_schema(question(self.options))
+            self._question = question(self.options).pinned()
+            return spark_schema(self._question)
         is_judged, is_delivery, lake = columns(self.options)
         if is_delivery:
             return COUNTS
@@ -62,7 +68,7 @@ class TidingsSource(DataSource):
 
     def reader(self, schema: StructType) -> BatchReader | LakeReader:
         if "lake" in self.options:
-            return LakeReader(question(self.options), schema)
+            return LakeReader(self._question or question(self.options).pinned(), schema)
         return BatchReader(reading(self.options, is_stream=False), schema)
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802

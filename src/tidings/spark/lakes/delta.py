@@ -41,9 +41,9 @@ _CONFIGURATION: Final = {
 }
 
 
-def found(path: Path) -> DeltaTable:
-    """The table as it is now; `LakeError` if there is none, or none that can be read."""
-    if (table := _table(path)) is None:
+def found(path: Path, version: int | None = None) -> DeltaTable:
+    """The table as it is now, or was; `LakeError` if there is none, or none that can be read."""
+    if (table := _table(path, version)) is None:
         raise LakeError(f"{path}: there is no lake here")
     return table
 
@@ -68,11 +68,11 @@ def found_or_made(path: Path, filter: Filter) -> DeltaTable:
     return found(path)
 
 
-def _table(path: Path) -> DeltaTable | None:
+def _table(path: Path, version: int | None = None) -> DeltaTable | None:
     if (read := unquote(str(path))) != str(path):
         raise LakeError(f"{path}: Delta takes this name for {read}; a lake needs another one")
     try:
-        return DeltaTable(path) if path.is_dir() else None
+        return DeltaTable(path, version=version) if path.is_dir() else None
     except TableNotFoundError:
         return None
     except DeltaError as problem:

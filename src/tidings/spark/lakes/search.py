@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from operator import itemgetter
 from pathlib import Path
@@ -133,6 +133,8 @@ class Question:
     lake: Path
     filter: Filter
     window: Window
+    version: int | None = None
+    """That of the table, for those who ask several times; None: as it is when they ask."""
 
     @classmethod
     def of(
@@ -146,16 +148,20 @@ class Question:
         wanted = Filter.parse(filter) if isinstance(filter, str) else filter
         return cls(Path(lake).absolute(), wanted or Filter.all(), Window.of(since, until))
 
+    def pinned(self) -> Question:
+        """The same of the lake as it is now, whatever is added: columns and files fit together."""
+        return replace(self, version=self.table().version())
+
     def search(self, filter: Filter | None = None) -> Search:
-        """The files, as of now."""
+        """The files to read."""
         return Search(self.lake, self.table(), filter or self.filter, self.window)
 
     def table(self) -> Any:
-        """The Delta table, as of now; `LakeError` if there is none."""
+        """The Delta table; `LakeError` if there is none."""
         from tidings.spark.lakes import delta  # which tasks of Spark can do without
 
-        return delta.found(self.lake)
+        return delta.found(self.lake, self.version)
 
     def schema(self) -> pa.Schema:
-        """The lake's columns, as of now."""
+        """The lake's columns."""
         return schema_of(self.table())

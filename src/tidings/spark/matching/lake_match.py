@@ -50,6 +50,7 @@ class Plan(msgspec.Struct, frozen=True):
     """What to match with what."""
 
     lake: str
+    version: int | None
     filter: str
     """The file that has it, which whoever plans can read: types come along in it."""
     since: Place
@@ -71,7 +72,7 @@ class Plan(msgspec.Struct, frozen=True):
         """Which events are to be looked at."""
         window = Window(self.since, self.until)
         (wanted,) = snapshot.read(Path(self.filter)).values()
-        return Question(Path(self.lake), wanted, window)
+        return Question(Path(self.lake), wanted, window, self.version)
 
     def text(self) -> str:
         """As an option of Spark's."""
@@ -113,11 +114,13 @@ def match_lake(
     spark = SparkSession.getActiveSession()
     if spark is None:
         raise TidingsError("no Spark session runs here; start one with tidings.spark.session")
+    question = question.pinned()
     divided = cut(filters, 1 if memory is None else needed(filters, memory))
     is_joined = combine and len(divided.parts) > 1
     columns = list(dict.fromkeys([*wanted.columns, "id"] if is_joined else wanted.columns))
     plan = Plan(
         lake=str(question.lake),
+        version=question.version,
         filter=str(sent(spark, {"": question.filter}, folder)),
         since=question.window.since,
         until=question.window.until,
