@@ -12,9 +12,11 @@ import pytest
 
 from tests.network.brokers import Network
 from tests.network.proxy import Proxy
-from tidings.client import connect
+from tidings.client import Client, connect
+from tidings.node.requests import Cursor
 from tidings.spark.format.options import Broker
-from tidings.spark.streams.places import ticks_before
+from tidings.spark.streams import places
+from tidings.spark.streams.places import ends_known_to, ticks_before
 
 pytestmark = pytest.mark.slow
 
@@ -55,5 +57,37 @@ def test_streams_that_have_nothing_to_say_are_not_waited_for(tmp_path: Path) -> 
                     found = await asyncio.to_thread(ticks_before, broker, since, ["a", "b", "c"])
                     assert found == expected
                 assert proxy.passed < MANY * len(TEXT) / 2
+
+    asyncio.run(asked())
+
+
+@pytest.mark.parametrize("is_all", [True, False], ids=["from the beginning", "from noon on"])
+def test_a_stream_that_goes_away_amid_the_question_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_all: bool
+) -> None:
+    """Else it would begin at its end, and all that it holds would be passed over."""
+
+    async def asked() -> None:
+        async with Network(tmp_path, [("a", "b"), ("a", "c")]) as brokers:
+            await brokers.agreed()
+            await publish(brokers["a"].url, 20)
+            await publish(brokers["b"].url, 3)
+            noon = 0.0 if is_all else time()
+
+            async def told(client: Client) -> Cursor:
+                found = await ends_known_to(client)
+                brokers["b"].kill()
+                await brokers.agreed()  # that it is gone
+                return found
+
+            monkeypatch.setattr(places, "ends_known_to", told)
+            broker = Broker(brokers["a"].url)
+            found = await asyncio.to_thread(ticks_before, broker, noon, ["a", "b", "c"])
+            assert found == {"a": 0 if is_all else 20, "c": 0}
+            await brokers.start("b")
+            await brokers.agreed()
+            monkeypatch.undo()
+            found = await asyncio.to_thread(ticks_before, broker, noon, ["b"])
+            assert found == {"b": 0 if is_all else 3}
 
     asyncio.run(asked())

@@ -43,8 +43,8 @@ async def ends_known_to(client: Client) -> Cursor:
 def ticks_before(broker: Broker, since: float, streams: Iterable[str]) -> Cursor:
     """Of each stream, the tick behind which lies what was published from a time on.
 
-    Time 0 is the beginning: what is kept of the streams. A stream that cannot be reached is
-    left out.
+    Time 0 is the beginning: what is kept of the streams. A stream that cannot be reached, or no
+    longer, is left out.
     """
     wanted = set(streams)
     if not wanted:
@@ -59,15 +59,19 @@ def ticks_before(broker: Broker, since: float, streams: Iterable[str]) -> Cursor
             while some := await events.take(or_live=True):
                 for event in some:
                     found.setdefault(event.stream, event.tick - 1)
-                told = read_cursor(events.cursor)
-                # A stream that was told up to its end without an event has none since then.
-                if not events.waiting and all(
-                    s in found or told.get(s, 0) >= last[s] for s in asked
-                ):
+                if not events.waiting and asked <= _placed(found, events.cursor, last):
                     break
+            # One that has gone meanwhile is not waited for: of where it begins, nothing is known.
+            asked &= _placed(found, events.cursor, last)
         return {s: min(last[s], found.get(s, last[s])) for s in asked}
 
     return _ask(broker, ask)
+
+
+def _placed(found: Cursor, told: str, last: Cursor) -> set[str]:
+    """The streams that have an event, or were told up to their end: then they have none."""
+    cursor = read_cursor(told)
+    return {s for s, end in last.items() if s in found or cursor.get(s, 0) >= end}
 
 
 def _ask(broker: Broker, question: Callable[[Client], Coroutine[Any, Any, _T]]) -> _T:
