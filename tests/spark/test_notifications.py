@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from struct import Struct
 from typing import Any
 
 import pyarrow as pa
@@ -24,6 +25,7 @@ from tidings.spark.format.rows import GENERIC
 from tidings.spark.format.variants import encode
 
 MAP = MapType(StringType(), VariantType())
+TIME, DATE = Struct("<Bq"), Struct("<Bi")
 SAID = {"price": 101.25, "n": 2**70, "at": datetime(2026, 11, 15, tzinfo=UTC), "tags": {1, "x"}}
 
 
@@ -62,10 +64,34 @@ def test_without_the_map_all_columns_are_attributes() -> None:
     assert empty == Notification({"id": 8})
 
 
-def test_a_variant_that_no_event_can_have_is_told() -> None:
-    broken = {"value": bytes([20 << 2]) + bytes(16), "metadata": b"\x01\x00\x00"}
+def nested(depth: int) -> bytes:
+    """The variant of an array within an array, and so on."""
+    value = b"\x00"
+    for _ in range(depth):
+        ends = (0).to_bytes(4, "little") + len(value).to_bytes(4, "little")
+        value = bytes([3 << 2 | 3, 1]) + ends + value
+    return value
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (bytes([20 << 2]) + bytes(16), "a variant of kind 20"),
+        (TIME.pack(12 << 2, 300_000_000_000 * 10**6), "in the years 1 to 9999"),
+        (TIME.pack(13 << 2, -(2**63)), "in the years 1 to 9999"),
+        (DATE.pack(11 << 2, -800_000), "in the years 1 to 9999"),
+        (DATE.pack(11 << 2, 2**31 - 1), "in the years 1 to 9999"),
+        (nested(33), "nested more than 32 deep"),
+        (nested(200), "nested more than 32 deep"),
+        (nested(201), "nested more than 200 deep"),
+        (nested(2_000), "nested more than 200 deep"),
+    ],
+    ids=["a kind", "a time", "a time BC", "a date BC", "a date", "33", "200", "201", "2000"],
+)
+def test_a_variant_that_no_event_can_have_is_told(value: bytes, words: str) -> None:
+    broken = {"value": value, "metadata": b"\x01\x00\x00"}
     bad, good = made({"x": VariantType()}, {"x": broken}, {"x": variant(1)})
-    assert "a variant of kind 20" in bad
+    assert words in bad
     assert good == Notification({"x": 1})
 
 

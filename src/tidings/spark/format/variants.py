@@ -13,7 +13,7 @@ than 28 digits, and knows days, which events do not.) Nothing here knows of Spar
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from itertools import accumulate, chain
 from struct import Struct
@@ -41,6 +41,8 @@ _MOST: Final = 10**38
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NO_NAMES: Final = b"\x01\x00\x00"
 """The metadata of a variant, which are the names that occur in it: version 1, none."""
+_DEEPEST: Final = 200
+"""Reading recurses, and so does whoever writes it down: Python's stack is not endless."""
 
 
 # -- writing -----------------------------------------------------------------------------------
@@ -209,9 +211,10 @@ def decode(value: bytes, metadata: bytes) -> object:
     """A variant as a value that `Notification` takes: of what `encode` makes, the same.
 
     A date is its midnight in UTC, a time without a zone is in UTC, and a decimal is a whole number,
-    or else the nearest float. `TidingsError` if it is a variant of another kind.
+    or else the nearest float. `TidingsError` if it is a variant of another kind, a time that Python
+    does not have, or nested too deeply.
     """
-    return _decode(value, 0, metadata)
+    return _decode(value, 0, metadata, _DEEPEST)
 
 
 def records(maps: pa.MapArray) -> list[dict[str, object]]:
@@ -222,28 +225,31 @@ def records(maps: pa.MapArray) -> list[dict[str, object]]:
     ]
 
 
-def _decode(value: bytes, at: int, names: bytes) -> object:
+def _decode(value: bytes, at: int, names: bytes, room: int) -> object:
+    """What begins here; it may be nested so deep."""
+    if room < 0:
+        raise TidingsError(f"a variant is nested more than {_DEEPEST} deep")
     basic, kind = value[at] & 3, value[at] >> 2
     at += 1
     if basic == _SHORT:
         return value[at : at + kind].decode()
     if basic == _OBJECT:
-        return _decode_object(value, at, kind, names)
+        return _decode_object(value, at, kind, names, room - 1)
     if basic == _ARRAY:
         members = _members(value, at, kind >> 2, 0, (kind & 3) + 1)
-        return [_decode(value, member, names) for member in members]
+        return [_decode(value, member, names, room - 1) for member in members]
     read = _DECODE.get(kind)
     if read is None:
         raise TidingsError(f"a variant of kind {kind} is no value of a notification")
     return read(value, at)
 
 
-def _decode_object(value: bytes, at: int, kind: int, names: bytes) -> dict[str, object]:
+def _decode_object(value: bytes, at: int, kind: int, names: bytes, room: int) -> dict[str, object]:
     wide = (kind >> 2 & 3) + 1
     members = _members(value, at, kind >> 4, wide, (kind & 3) + 1)
     at += 4 if kind >> 4 else 1
     return {
-        _name(names, _number(value, at + wide * n, wide)): _decode(value, member, names)
+        _name(names, _number(value, at + wide * n, wide)): _decode(value, member, names, room)
         for n, member in enumerate(members)
     }
 
@@ -278,12 +284,18 @@ def _signed(value: bytes, at: int, width: int) -> int:
 
 
 def _decode_time(value: bytes, at: int) -> datetime:
-    return _EPOCH + timedelta(microseconds=_signed(value, at, 8))
+    return _after_epoch(microseconds=_signed(value, at, 8))
 
 
 def _decode_date(value: bytes, at: int) -> datetime:
-    day = date.fromordinal(_EPOCH.toordinal() + _signed(value, at, 4))
-    return datetime.combine(day, time(), UTC)
+    return _after_epoch(days=_signed(value, at, 4))
+
+
+def _after_epoch(**since: int) -> datetime:
+    try:
+        return _EPOCH + timedelta(**since)
+    except OverflowError:
+        raise TidingsError("a time of an event lies in the years 1 to 9999") from None
 
 
 def _decode_bytes(value: bytes, at: int) -> bytes:
