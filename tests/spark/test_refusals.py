@@ -12,14 +12,26 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from datetime import UTC, datetime
 from math import nan
 from operator import itemgetter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.types import DoubleType, LongType, StructType
+from pyspark import TaskContext
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import (
+    DoubleType,
+    LongType,
+    MapType,
+    StringType,
+    StructType,
+    TimestampType,
+    VariantType,
+)
 
 from tests.client.brokers import BrokerProcess
 from tests.spark.brokers import log_of, running
@@ -28,10 +40,12 @@ from tidings.events import TidingsError
 from tidings.spark.format.options import writing
 from tidings.spark.format.sink import BatchWriter, Staged, StreamWriter, _Writer
 from tidings.spark.format.staging import Staging
+from tidings.spark.format.variants import encode
 
 pytestmark = pytest.mark.slow
 
 PATIENCE = 60.0
+NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 COLUMNS = StructType().add("number", LongType()).add("a", LongType()).add("b", LongType())
 
 
@@ -211,6 +225,37 @@ def test_rows_are_reported_with_their_key(narrow: BrokerProcess, tmp_path: Path)
     ]
     with pytest.raises(TidingsError, match="option key: 'id' is none of number, price, a"):
         publish(key="id")
+
+
+def test_rows_that_the_broker_refuses_are_known_by_their_task_and_all_their_columns(
+    narrow: BrokerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also by those that are not published: what was read can be written as it is."""
+    folders = {"staging": str(tmp_path / "s"), "deadLetters": str(tmp_path / "d")}
+    said = {"url": narrow.url, "key": "id, time", **folders}
+    schema = StructType().add("id", StringType()).add("time", TimestampType())
+    schema = schema.add("attributes", MapType(StringType(), VariantType()))
+    writer = BatchWriter(writing(said), schema, overwrite=False)
+    value, names = encode(1)
+
+    def task(partition: int, pattern: str) -> Staged:
+        held = [(name, {"value": value, "metadata": names}) for name in "abc"]
+        found = [
+            {"id": f"paris:{n}", "time": NOON, "attributes": held if letter == "x" else held[:2]}
+            for n, letter in enumerate(pattern)
+        ]
+        monkeypatch.setattr(
+            TaskContext, "get", lambda: SimpleNamespace(partitionId=lambda: partition)
+        )
+        columns = to_arrow_schema(schema, timezone="UTC")
+        return writer.write(iter([pa.RecordBatch.from_pylist(found, columns)]))
+
+    writer.commit([task(1, ".x"), task(0, ".."), task(2, "x.x")])
+    (file,) = (tmp_path / "d").iterdir()
+    found = [json.loads(line) for line in file.read_text().splitlines()]
+    places = [(each["partition"], each["row"], each["key"]["id"]) for each in found]
+    assert places == [(1, 2, "paris:1"), (2, 1, "paris:0"), (2, 3, "paris:2")]
+    assert {each["key"]["time"] for each in found} == {"2026-11-15T12:00:00Z"}
 
 
 def test_a_batch_leaves_nothing_at_the_broker_but_its_rows(

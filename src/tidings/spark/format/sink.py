@@ -33,11 +33,10 @@ from pyspark.sql.types import StructType
 
 from tidings.client import Client, connect
 from tidings.events import Notification, TidingsError
-from tidings.node.messages import Event
 from tidings.spark.format.letters import DeadLetters
 from tidings.spark.format.notifications import PLAIN, Notifications
 from tidings.spark.format.options import Writing
-from tidings.spark.format.staging import Manifest, Staging
+from tidings.spark.format.staging import Manifest, Row, Staging
 
 _LOOK: Final = 0.2
 """How often to look whether the broker still takes something, in seconds."""
@@ -94,29 +93,24 @@ class _Writer:
 
     def _notifications(
         self, batches: Iterator[pa.RecordBatch], partition: int, refused: DeadLetters | None
-    ) -> Iterator[tuple[int, Notification]]:
+    ) -> Iterator[Row]:
         number = 0
         for batch in batches:
             for row, said in self._rows.of(batch):
                 number += 1
+                key = {name: row[name] for name in self._options.key}
                 if isinstance(said, Notification):
-                    yield number, said
+                    yield Row(partition, number, said, key)
                 elif refused is not None:
-                    where = {"partition": partition, "row": number, **self._key(row)}
-                    refused.add(where, said, row)
+                    refused.add(_where(partition, number, key), said, row)
                 else:
-                    known = ", ".join(f"{name} {row[name]}" for name in self._options.key)
+                    known = ", ".join(f"{name} {value}" for name, value in key.items())
                     raise TidingsError(
                         f"row {number} of partition {partition} "
                         f"{f'({known}) ' if known else ''}is no notification: {said}. "
                         f"It is {str(row)[:_SHOWN]}. With the option deadLetters, a folder, "
                         "such rows go there"
                     )
-
-    def _key(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """What a letter says of the key of a row."""
-        names = self._options.key
-        return {"key": {name: row.get(name) for name in names}} if names else {}
 
     def _publish(self, staging: Staging, messages: Sequence[Staged], batch: int) -> None:
         """Publish what the tasks have written, or what an earlier try had begun to publish."""
@@ -187,7 +181,7 @@ class _Writer:
         while rows := list(islice(events, _AT_ONCE)):
             heard = max(0, done - at)  # so many of these came to the broker before
             numbered = enumerate(rows[:heard], manifest.behind + at + 1)
-            refused = [(event, told[number]) for number, event in numbered if number in told]
+            refused = [(row, told[number]) for number, row in numbered if number in told]
             refused += await self._refused(client, manifest, rows[heard:])
             at += len(rows)
             if refused:
@@ -195,13 +189,13 @@ class _Writer:
         return manifest
 
     async def _refused(
-        self, client: Client, manifest: Manifest, rows: list[Event]
-    ) -> list[tuple[Event, str]]:
+        self, client: Client, manifest: Manifest, rows: list[Row]
+    ) -> list[tuple[Row, str]]:
         """Publish rows; which of them the broker refuses, and why.
 
         It waits as long as the broker keeps something now and then.
         """
-        refused: list[tuple[Event, str]] = []
+        refused: list[tuple[Row, str]] = []
 
         def refuse(index: int, problem: TidingsError) -> None:
             reason = str(problem)
@@ -209,7 +203,7 @@ class _Writer:
                 reason += ", with the option advertise"
             refused.append((rows[index], reason))
 
-        said = (event.notification for event in rows)
+        said = (row.notification for row in rows)
         work = asyncio.create_task(client.publish_many(said, on_refused=refuse))
         timeout = self._options.broker.timeout
         kept, moved_at = client.kept, monotonic()
@@ -227,15 +221,14 @@ class _Writer:
         return refused
 
     def _noted(
-        self, staging: Staging, manifest: Manifest, refused: list[tuple[Event, str]], settled: int
+        self, staging: Staging, manifest: Manifest, refused: list[tuple[Row, str]], settled: int
     ) -> Manifest:
         """Write down what was refused of the rows up to here."""
         path = self._letters(staging, manifest, manifest.settled)
         with DeadLetters(str(path.parent), path.name) as letters:
-            for event, reason in refused:
-                said = event.notification
-                where = {"row": event.tick, **self._key(said.attributes)}
-                letters.add(where, reason, said.to_json())
+            for row, reason in refused:
+                where = _where(row.partition, row.number, row.key)
+                letters.add(where, reason, row.notification.to_json())
         noted = replace(
             manifest,
             settled=settled,
@@ -327,6 +320,11 @@ class BatchWriter(_Writer, DataSourceArrowWriter):
 def _of(messages: Sequence[WriterCommitMessage | None]) -> list[Staged]:
     """What was staged, by partition."""
     return sorted((m for m in messages if isinstance(m, Staged)), key=lambda m: m.partition)
+
+
+def _where(partition: int, number: int, key: Mapping[str, Any]) -> dict[str, Any]:
+    """What a letter says of where its row was."""
+    return {"partition": partition, "row": number, **({"key": key} if key else {})}
 
 
 def _decided(client: Client, messages: Sequence[Staged], batch: int) -> Manifest:

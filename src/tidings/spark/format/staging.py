@@ -23,7 +23,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Any, Final
 from uuid import uuid4
 
 import msgspec
@@ -34,10 +34,22 @@ from tidings.node.records import pack_notification
 from tidings.node.wire import pack, unpack
 
 _RECORD: Final = 1_000
-"""So many notifications are written at a time, or fewer, if they have"""
+"""So many rows are written at a time, or fewer, if they have"""
 _BYTES: Final = 8 << 20
 """about so many bytes: whoever reads them has a record in memory."""
 _LENGTH: Final = 4
+
+
+class Row(msgspec.Struct, frozen=True):
+    """A row that is to be published."""
+
+    partition: int
+    """The task it was staged by,"""
+    number: int
+    """and where it was in what that task has read."""
+    notification: Notification
+    key: dict[str, Any]
+    """The columns by which it is known, if any."""
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -70,8 +82,8 @@ class Staging:
 
     # -- in a task -----------------------------------------------------------------------------
 
-    def write(self, rows: Iterator[tuple[int, Notification]]) -> tuple[str, int, int]:
-        """Write numbered notifications to a new file.
+    def write(self, rows: Iterator[Row]) -> tuple[str, int, int]:
+        """Write the rows of a task to a new file.
 
         Returns its name, how many there are, and how many bytes the largest has.
         """
@@ -79,12 +91,12 @@ class Staging:
         name = f"{uuid4().hex}.rows"
         count = largest = 0
         with open(self._rows / name, "wb") as file:
-            part: list[Event] = []
+            part: list[Row] = []
             size = 0
-            for number, said in rows:
-                part.append(Event("", number, said))
+            for row in rows:
+                part.append(row)
                 count += 1
-                largest = max(largest, added := size_of(said))
+                largest = max(largest, added := size_of(row.notification))
                 size += added
                 if len(part) == _RECORD or size >= _BYTES:
                     _write(file, part)
@@ -128,8 +140,8 @@ class Staging:
         fresh.rename(path)
         sync_folder(path.parent)
 
-    def events(self, files: Sequence[str], *, skip: int = 0) -> Iterator[Event]:
-        """What is in the files, but for so many at the beginning; ticks are rows of a task."""
+    def events(self, files: Sequence[str], *, skip: int = 0) -> Iterator[Row]:
+        """What is in the files, but for so many at the beginning."""
         for name in files:
             for record in _records(self._rows / name):
                 yield from record[skip:]
@@ -164,13 +176,25 @@ def size_of(notification: Notification) -> int:
     return len(memoryview(pack_notification(notification)))
 
 
-def _write(file: IO[bytes], part: list[Event]) -> None:
+class _Record(msgspec.Struct, frozen=True, array_like=True):
+    """Some rows of a task, as they are written."""
+
+    partition: int
+    events: bytes
+    """Their numbers are the ticks."""
+    keys: list[dict[str, Any]]
+    """Of each of them, or of none."""
+
+
+def _write(file: IO[bytes], part: list[Row]) -> None:
     if part:
-        record = pack(part)
+        events = pack(Event("", row.number, row.notification) for row in part)
+        keys = [row.key for row in part if row.key]
+        record = msgspec.msgpack.encode(_Record(part[0].partition, events, keys))
         file.write(len(record).to_bytes(_LENGTH, "big") + record)
 
 
-def _records(path: Path) -> Iterator[Sequence[Event]]:
+def _records(path: Path) -> Iterator[Sequence[Row]]:
     """What was written at a time, one after the other."""
     try:
         file = open(path, "rb")  # noqa: SIM115
@@ -188,7 +212,16 @@ def _records(path: Path) -> Iterator[Sequence[Event]]:
                     f"{path} ends within a record: a task had written more, and synced it, so the "
                     "folder staging has lost some of it"
                 )
-            yield unpack(record, "")
+            yield _rows(msgspec.msgpack.decode(record, type=_Record))
+
+
+def _rows(record: _Record) -> list[Row]:
+    events = unpack(record.events, "")
+    keys = record.keys or [{}] * len(events)
+    return [
+        Row(record.partition, event.tick, event.notification, key)
+        for event, key in zip(events, keys, strict=True)
+    ]
 
 
 def sync_folder(folder: Path) -> None:
