@@ -62,7 +62,7 @@ class Served:
 
     def task(self, start: int | None = None, end: int | None = None) -> Delivering:
         stretch = Stretch("paris", start or self.start, end or self.end, {})
-        return lanes([Judged(stretch, self.cursor)], "test")[0]
+        return lanes([Judged(stretch, self.cursor)], "test", broker="paris")[0]
 
     def run(self, task: Delivering, **more: str) -> dict[str, Any]:
         (batch,) = delivered(task, reading({**self.options, **more}, is_stream=True))
@@ -104,9 +104,9 @@ def test_stretches_of_a_batch_have_lanes_whose_numbers_rise() -> None:
         batch(45, 50) + batch(7, 27, 29, stream="rome"),
         batch(50, 70, 71),
     ):
-        found = lanes(stretches, "x")
+        found = lanes(stretches, "x", broker="paris")
         assert len({task.session for task in found}) == len(found)
-        assert found == lanes(stretches, "x")
+        assert found == lanes(stretches, "x", broker="paris")
         for task in found:
             stretch = task.judged.stretch
             first = ROOM * stretch.start + 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 from collections.abc import Iterator
@@ -12,12 +13,15 @@ import pytest
 from pyspark.sql.types import LongType, StructType
 
 from tests.client.brokers import BrokerProcess
+from tests.network import brokers as networks
+from tests.network.brokers import Network
 from tests.spark.brokers import log_of, running
 from tidings.broker.store import SQLiteStore
 from tidings.client import connect_sync
 from tidings.events import TidingsError
 from tidings.node.requests import Cursor
-from tidings.spark.bulk.registrations import ALL
+from tidings.spark.archiving.archive import archive
+from tidings.spark.bulk.registrations import ALL, registration
 from tidings.spark.format import reader as reader_module
 from tidings.spark.format.options import reading
 from tidings.spark.format.reader import BatchReader, StreamReader
@@ -27,6 +31,7 @@ from tidings.spark.streams.absence import Gone
 pytestmark = pytest.mark.slow
 
 TICKS = StructType().add("tick", LongType())
+AnyBroker = BrokerProcess | networks.BrokerProcess
 
 
 @pytest.fixture
@@ -35,13 +40,13 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
         yield found
 
 
-def publish(broker: BrokerProcess, count: int) -> None:
+def publish(broker: AnyBroker, count: int) -> None:
     with connect_sync(broker.url) as client:
         for _ in range(count):
             client.publish({"number": 1})
 
 
-def reader(broker: BrokerProcess, **options: str) -> StreamReader:
+def reader(broker: AnyBroker, **options: str) -> StreamReader:
     """As Spark makes one for each run of a query."""
     said = {"url": broker.url, "timeout": "5", **options}
     return StreamReader(reading(said, is_stream=True), TICKS)
@@ -166,6 +171,50 @@ def test_behind_a_lost_log_deliveries_are_numbered_anew(
     assert ahead(first, end)["session"] == end["session"]
 
 
+def test_a_batch_is_delivered_at_the_broker_where_it_was_begun_and_the_next_at_any(
+    tmp_path: Path,
+) -> None:
+    """Only that one knows what of it was delivered."""
+
+    def run(reader: StreamReader, start: dict[str, Any], end: dict[str, Any]) -> None:
+        for task in reader.partitions(start, end):
+            list(reader.read(task))
+
+    async def delivered() -> None:
+        async with Network(tmp_path, [("a", "b")]) as brokers:
+            await brokers.agreed()
+            await asyncio.to_thread(serve, brokers)
+
+    def serve(brokers: Network) -> None:
+        a, b = brokers["a"], brokers["b"]
+        with connect_sync(a.url) as client:
+            client.publish(registration("all", "TRUE"))
+        publish(a, 10)
+        lake = Lake(tmp_path / "table", filter=ALL)
+        archive(a.url, lake, until="live")
+        options = {"since": "begin", "deliver": "true", "subscriptions": str(lake.path)}
+        options["deadLetters"] = str(tmp_path / "dead")
+        start = reader(a, **options).initialOffset()
+        end = ahead(first := reader(a, **options), start)
+        run(first, start, end)
+        other = reader(b, **options)
+        words = "at broker a; the one at .* is b: .* Give the address of a until"
+        with pytest.raises(TidingsError, match=words):
+            run(other, start, end)
+        run(reader(a, **options), start, end)
+        assert deliveries(a) == [f"a:{n}" for n in range(2, 12)]
+        assert deliveries(b) == []
+        publish(a, 5)
+        run(other, end, ahead(other, end))
+        assert deliveries(b) == [f"a:{n}" for n in range(22, 27)]
+
+    def deliveries(broker: networks.BrokerProcess) -> list[str]:
+        said = [event.notification for event in broker.log()]
+        return [each["tidings.id"] for each in said if "tidings.for" in each]
+
+    asyncio.run(delivered())
+
+
 # -- without a broker: what it would say ---------------------------------------------------------
 
 
@@ -174,6 +223,7 @@ def said(monkeypatch: pytest.MonkeyPatch) -> Cursor:
     """Where the streams end; rome can be reached only when it is asked for that."""
     ends = {"paris": 9, "rome": 7}
     monkeypatch.setattr(reader_module, "ends", lambda broker: dict(ends))
+    monkeypatch.setattr(reader_module, "ends_at", lambda broker: ("paris", dict(ends)))
     monkeypatch.setattr(
         reader_module,
         "ticks_before",

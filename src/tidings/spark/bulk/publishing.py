@@ -8,6 +8,7 @@ the broker knows it again::
 
 Stretches of a session follow on each other, so its numbers rise. A task that runs again asks how
 far the session is, and goes on there; nothing has to be written down but what Spark writes itself.
+Only the broker that was told some of it knows, so that a batch does not go on at another one.
 (The sink cannot do so: of rows that anybody wrote, it does not know that they come again alike.)
 
 Where the broker no longer keeps the next events, and it is to go on all the same, nobody can tell
@@ -64,13 +65,14 @@ _LOOK: Final = 0.2
 
 @dataclass(frozen=True)
 class Delivering(InputPartition):
-    """What one task reads, judges and publishes, and under which session's name."""
+    """What one task reads, judges and publishes; under which session's name, and where."""
 
     judged: Judged
     session: str
+    broker: str
 
 
-def lanes(stretches: Iterable[Judged], session: str) -> list[Delivering]:
+def lanes(stretches: Iterable[Judged], session: str, *, broker: str) -> list[Delivering]:
     """Each stretch with a session of its own: the first of a stream has the first lane, and so on.
 
     They are the same whenever a batch is run, and each one's stretches rise from batch to batch.
@@ -80,7 +82,7 @@ def lanes(stretches: Iterable[Judged], session: str) -> list[Delivering]:
     for judged in stretches:
         stream = judged.stretch.stream
         lane = counts[stream] = counts.get(stream, -1) + 1
-        found.append(Delivering(judged, f"deliver-{session}-{stream}-{lane}"))
+        found.append(Delivering(judged, f"deliver-{session}-{stream}-{lane}", broker))
     return found
 
 
@@ -165,6 +167,7 @@ class Publisher:
 
     def __enter__(self) -> Publisher:
         client = self._client.open()
+        self._check(client.broker)
         client.advertise(f"EXISTS {FOR}")
         self._behind = max(client.kept, self._number)
         start, known = self._task.judged.stretch.start, self._behind - self._number
@@ -174,6 +177,17 @@ class Publisher:
         self._largest = client.largest
         client.leave_out(self._number)
         return self
+
+    def _check(self, broker: str) -> None:
+        begun_at, url = self._task.broker, self._broker.url
+        if broker != begun_at:
+            self._client.close()
+            raise TidingsError(
+                f"{self._task.judged.stretch} were being delivered at broker {begun_at}; the one "
+                f"at {url} is {broker}: what of them was delivered cannot be known. Give the "
+                f"address of {begun_at} until this batch is done, or begin anew with another "
+                "checkpointLocation, or --lake of a command"
+            )
 
     def __exit__(self, kind: object, *about: object) -> None:
         is_whole = False

@@ -5,7 +5,8 @@ where a stream begins that turned up, or all of them at first, a broker may say 
 Each task then reads its ticks straight from the broker, and the same if it has to do so again.
 
 Where events are judged by subscriptions, the offset also names how far their table was when it was
-made. Tasks judge by the table as of then, so that who wants an event is also the same again.
+made. Tasks judge by the table as of then, so that who wants an event is also the same again. Where
+they deliver it, the offset names the broker, too: no other one knows what of a batch it has got.
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ from tidings.spark.bulk.publishing import TICKS, Delivering, delivered, lanes
 from tidings.spark.format.options import Broker, Reading, time_text
 from tidings.spark.format.pushed import pushed
 from tidings.spark.format.rows import Rows
-from tidings.spark.streams.places import ends, merged, ticks_before
+from tidings.spark.streams.places import ends, ends_at, merged, ticks_before
 from tidings.spark.streams.stretch import Stretch, gap, read, split
 from tidings.spark.workers import settle
 
-_VERSION: Final = 2
+_VERSION: Final = 3
 _BEGIN: Final = "begin"
 
 
@@ -95,7 +96,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options, self._schema = options, schema
         self._table = None if options.subscriptions is None else Table(options.subscriptions)
         self._last: Cursor | None = None
-        """Where the streams are, as far as is known."""
+        """Where the streams are, as far as is known,"""
+        self._broker = ""
+        """by the broker of this name."""
         self._target: Cursor | None = None
         """No further than this."""
 
@@ -103,7 +106,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         match self._options.since:
             case None:
                 now = time()
-                return self._offset(time_text(now), ends(self._options.broker))
+                return self._offset(time_text(now), self._ends())
             case dict() as cursor:
                 return self._offset(_BEGIN, cursor)
             case "begin":
@@ -115,11 +118,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxRows(self._options.most)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        self._target = ends(self._options.broker)
+        self._target = self._ends()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         begin = self._cursor(start)
-        self._last = last = ends(self._options.broker)
+        self._last = last = self._ends()
         lost = _lost(begin, last)
         for stream in lost:
             if self._options.on_gap == "fail":
@@ -145,17 +148,23 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         upto, begin = self._cursor(end), _cursor_of(end["begin"])
         if self._last is None:
-            self._last = ends(self._options.broker)
+            self._last = self._ends()
         most = TICKS if self._options.deliver else self._options.partition
         found = split(begin, upto, merged(upto, self._last), most=most)
         if self._table is None:
             return found
         cursor = self._table.cursor_of(end)
         judged = [Judged(stretch, cursor) for stretch in found]
-        return lanes(judged, end["session"]) if self._options.deliver else judged
+        if not self._options.deliver:
+            return judged
+        return lanes(judged, end["session"], broker=end["broker"])
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return _batches(partition, self._options, self._options.filter, self._schema)
+
+    def _ends(self) -> Cursor:
+        self._broker, last = ends_at(self._options.broker)
+        return last
 
     # -- offsets -------------------------------------------------------------------------------
 
@@ -170,7 +179,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._table is not None:
             more["subscriptions"] = self._table.now()
         if self._options.deliver:
-            more["session"] = session or token_hex(8)
+            more |= {"session": session or token_hex(8), "broker": self._broker}
         return {
             "version": _VERSION,
             "filter": self._options.filter.key,

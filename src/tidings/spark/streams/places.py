@@ -32,6 +32,18 @@ def ends(broker: Broker) -> Cursor:
     return _ask(broker, ends_known_to)
 
 
+def ends_at(broker: Broker) -> tuple[str, Cursor]:
+    """The name of the broker, and the same."""
+
+    async def ask(client: Client) -> tuple[str, Cursor]:
+        last = await ends_known_to(client)
+        while not client.broker:  # it has gone meanwhile; the answer waits until it is back
+            last = await ends_known_to(client)
+        return client.broker, last
+
+    return _ask(broker, ask)
+
+
 async def ends_known_to(client: Client) -> Cursor:
     """The same, asked by a client that there is."""
     async with client.subscribe(Filter.none(), since=_LATER) as silence:
