@@ -239,6 +239,18 @@ def test_a_batch_leaves_out_no_stream_that_is_gone_meanwhile(said: Cursor, optio
         batch.partitions()
 
 
+@pytest.mark.parametrize("option", ["since", "until"])
+@pytest.mark.parametrize("filter", ["TRUE", "FALSE"])
+def test_a_batch_passes_over_no_stream_that_is_named(
+    said: Cursor, option: str, filter: str
+) -> None:
+    """One that nobody knows may be a typing error: then too much would be read, or nothing."""
+    options = {option: "paris:2,pariss:7", "filter": filter}
+    batch = BatchReader(reading(options, is_stream=False), TICKS)
+    with pytest.raises(TidingsError, match=f"option {option}: stream pariss cannot be reached"):
+        batch.partitions()
+
+
 def test_a_new_stream_that_is_gone_meanwhile_is_left_for_the_next_trigger(
     said: Cursor, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -32,7 +32,7 @@ from pyspark.sql.types import StructType
 
 from tidings.events import Filter, TidingsError
 from tidings.events.values import parse_time
-from tidings.node.requests import Cursor
+from tidings.node.requests import Cursor, Since
 from tidings.spark.bulk.judging import Judged, Table, subscriptions, wanted
 from tidings.spark.bulk.publishing import TICKS, Delivering, delivered, lanes
 from tidings.spark.format.options import Broker, Reading, time_text
@@ -47,7 +47,7 @@ _BEGIN: Final = "begin"
 
 
 class BatchReader(DataSourceReader):
-    """Reads what lies between two places in the streams."""
+    """Reads what lies between two places in the streams that can be reached when it begins."""
 
     def __init__(self, options: Reading, schema: StructType) -> None:
         Rows(schema)  # is there such a column?
@@ -63,6 +63,8 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         options = self._options
         last = ends(options.broker)
+        _check_known("since", options.since, last)
+        _check_known("until", options.until, last)
         if not self._filter.conjunctions:
             return []
         match options.until:
@@ -232,6 +234,16 @@ def _ticks_before(broker: Broker, since: float, streams: Set[str]) -> Cursor:
     for stream in sorted(streams - found.keys()):
         raise TidingsError(f"stream {stream} cannot be reached any more; is its broker up?")
     return found
+
+
+def _check_known(option: str, place: Since, last: Cursor) -> None:
+    """Whether there are all streams that a cursor names."""
+    named = place.keys() if isinstance(place, dict) else set()
+    for stream in sorted(named - last.keys()):
+        raise TidingsError(
+            f"option {option}: stream {stream} cannot be reached; is its name right, and its "
+            f"broker up? There are {', '.join(sorted(last))}"
+        )
 
 
 def _lost(begin: Cursor, last: Cursor) -> list[str]:
