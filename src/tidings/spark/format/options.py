@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Final, Literal, cast
 from urllib.parse import unquote, urlsplit
 
@@ -208,16 +209,19 @@ def _one_of(said: Mapping[str, str], name: str, choices: tuple[str, ...]) -> str
 
 
 def _folder(name: str, text: str) -> str:
-    """A path of the file system: all that happens there happens by renaming files."""
+    """A path of the file system: all that happens there happens by renaming files.
+
+    It is absolute, since workers have working directories of their own.
+    """
     parts = urlsplit(text)
     if parts.scheme == "file":
-        return unquote(parts.path)
-    if parts.scheme:
+        text = unquote(parts.path)
+    elif parts.scheme:
         raise TidingsError(
             f"option {name}: {text!r} is no folder of a file system; give one that the driver "
             "and all workers can reach"
         )
-    return text
+    return str(Path(text).absolute())
 
 
 def time_text(seconds: float) -> str:

@@ -1,0 +1,28 @@
+"""What may be said to the format "tidings", without Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tidings.spark.format.options import columns, reading, writing
+
+
+@pytest.mark.parametrize("said", ["{name}", "./{name}", "file:{name}", "{here}/{name}"])
+def test_a_folder_is_the_same_for_whoever_works_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    """The driver reads the options, and workers have working directories of their own."""
+    monkeypatch.chdir(tmp_path)
+
+    def folder(name: str) -> str:
+        return said.format(name=name, here=tmp_path)
+
+    written = writing({"staging": folder("s"), "deadLetters": folder("d")})
+    assert (written.staging, written.dead_letters) == (f"{tmp_path}/s", f"{tmp_path}/d")
+    assert writing({"checkpointLocation": folder("c")}).staging == f"{tmp_path}/c/tidings"
+    judged = {"subscriptions": folder("t"), "deadLetters": folder("d"), "deliver": "true"}
+    read = reading(judged, is_stream=True)
+    assert (read.subscriptions, read.dead_letters) == (f"{tmp_path}/t", f"{tmp_path}/d")
+    assert columns({"schemaOf": folder("l")})[2] == f"{tmp_path}/l"
