@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tidings.events import TidingsError
 from tidings.spark.format.options import columns, reading, writing
 
 
@@ -26,3 +27,12 @@ def test_a_folder_is_the_same_for_whoever_works_elsewhere(
     read = reading(judged, is_stream=True)
     assert (read.subscriptions, read.dead_letters) == (f"{tmp_path}/t", f"{tmp_path}/d")
     assert columns({"schemaOf": folder("l")})[2] == f"{tmp_path}/l"
+
+
+@pytest.mark.parametrize(
+    ("said", "is_stream"),
+    [({}, False), ({}, True), ({"deliver": "false"}, True), ({"subscriptions": "t"}, True)],
+)
+def test_who_publishes_nothing_has_no_dead_letters(said: dict[str, str], is_stream: bool) -> None:
+    with pytest.raises(TidingsError, match=r"option deadLetters: .* with deliver = true"):
+        reading({"deadLetters": "d", **said}, is_stream=is_stream)

@@ -99,6 +99,11 @@ def reading(options: Mapping[str, str], *, is_stream: bool) -> Reading:
     deliver = _one_of(said, "deliver", ("false", "true")) == "true"
     if deliver:
         _check_delivering(said)
+    elif "deadLetters" in said:
+        raise TidingsError(
+            "option deadLetters: who reads publishes nothing that could be refused, but with "
+            "deliver = true; leave it out"
+        )
     return Reading(
         broker=_broker(said),
         filter=Filter.parse(said["filter"]) if "filter" in said else Filter.all(),
