@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pyspark.sql.types import StructType
 
 from tidings.events import TidingsError
 from tidings.spark.format.options import columns, reading, writing
+from tidings.spark.format.source import TidingsSource
 
 
 @pytest.mark.parametrize("said", ["{name}", "./{name}", "file:{name}", "{here}/{name}"])
@@ -36,3 +38,9 @@ def test_a_folder_is_the_same_for_whoever_works_elsewhere(
 def test_who_publishes_nothing_has_no_dead_letters(said: dict[str, str], is_stream: bool) -> None:
     with pytest.raises(TidingsError, match=r"option deadLetters: .* with deliver = true"):
         reading({"deadLetters": "d", **said}, is_stream=is_stream)
+
+
+def test_a_stream_of_a_lake_is_told_that_a_lake_is_a_batch() -> None:
+    source = TidingsSource({"lake": "quotes"})
+    with pytest.raises(TidingsError, match="option lake: a lake is read as a batch"):
+        source.streamReader(StructType())

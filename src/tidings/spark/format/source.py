@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import ArrayType, StringType, StructType
 
+from tidings.events import TidingsError
 from tidings.spark.bulk.publishing import COUNTS
 from tidings.spark.format.lake_reader import LakeReader, question, spark_schema
 from tidings.spark.format.options import columns, reading, writing
@@ -36,8 +37,9 @@ class TidingsSource(DataSource):
     want is read, and a column says who wants it; with `deliver` = true it is published for them,
     with `deadLetters` for what cannot be, and rows are counts. `tidings.spark.deliver` does that.
 
-    To read a lake: `lake`, its folder, with `filter`, `since` and `until` of `Lake.scan`. Columns
-    are described in `lake_reader`; what comes is what the lake holds when it is loaded.
+    To read a lake, as a batch: `lake`, its folder, with `filter`, `since` and `until` of
+    `Lake.scan`. Columns are described in `lake_reader`; what comes is what the lake holds when it
+    is loaded.
 
     To publish: `staging`, a folder that the driver and all workers share (a stream has one in
     its checkpointLocation); `deadLetters`, a folder for rows that are no notifications, which
@@ -72,6 +74,11 @@ class TidingsSource(DataSource):
         return BatchReader(reading(self.options, is_stream=False), schema)
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802
+        if "lake" in self.options:
+            raise TidingsError(
+                "option lake: a lake is read as a batch, by spark.read; a stream is of brokers, "
+                "which the option url names"
+            )
         return StreamReader(reading(self.options, is_stream=True), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
