@@ -22,6 +22,7 @@ from tests.client.brokers import BrokerProcess
 from tests.spark.brokers import log_of, running
 from tests.spark.delivered import published
 from tidings.client import connect_sync
+from tidings.client.plain import PlainClient
 from tidings.events import TidingsError
 from tidings.spark.archiving.archive import archive
 from tidings.spark.bulk.judging import Judged, Table
@@ -238,6 +239,30 @@ def test_a_broker_that_stays_away_is_told(broker: BrokerProcess, tmp_path: Path)
     with pytest.raises(TidingsError, match="no broker can be reached"):
         served.run(served.task(), timeout="0.3")
     threading.Timer(0.5, broker.start).start()
+    served.run(served.task())
+    assert published(broker) == served.wanted
+
+
+def test_a_broker_that_goes_away_before_anything_is_delivered_is_told(
+    broker: BrokerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = Served(broker, tmp_path, events=10, names=2)
+    opened, closed = PlainClient.open, PlainClient.close
+
+    def freezing(client: PlainClient) -> PlainClient:
+        opened(client)
+        broker.signal(signal.SIGSTOP)
+        return client
+
+    def waking(client: PlainClient) -> None:
+        broker.signal(signal.SIGCONT)
+        closed(client)
+
+    with monkeypatch.context() as amid:
+        amid.setattr(PlainClient, "open", freezing)
+        amid.setattr(PlainClient, "close", waking)
+        with pytest.raises(TidingsError, match=r"has not answered within 0\.3 seconds"):
+            served.run(served.task(), timeout="0.3")
     served.run(served.task())
     assert published(broker) == served.wanted
 

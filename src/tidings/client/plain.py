@@ -159,9 +159,17 @@ class PlainClient:
         """The folder of a lake that has what its broker no longer keeps, if it has told of one."""
         return self._client.lake
 
-    def advertise(self, filter: Filter | str) -> None:
-        """Say what this client will publish, so that it is carried only where it is wanted."""
-        self._run(self._client.advertise(filter))
+    def advertise(self, filter: Filter | str, timeout: float | None = None) -> None:
+        """Say what this client will publish, so that it is carried only where it is wanted.
+
+        `TimeoutError` if the broker does not answer for so many seconds.
+        """
+
+        async def advertised() -> None:
+            async with asyncio.timeout(timeout):
+                await self._client.advertise(filter)
+
+        self._run(advertised())
 
     def unadvertise(self, filter: Filter | str) -> None:
         """Take an advertisement back."""

@@ -167,8 +167,12 @@ class Publisher:
 
     def __enter__(self) -> Publisher:
         client = self._client.open()
-        self._check(client.broker)
-        client.advertise(f"EXISTS {FOR}")
+        try:
+            self._check(client.broker)
+            self._advertise()
+        except BaseException:
+            client.close()
+            raise
         self._behind = max(client.kept, self._number)
         start, known = self._task.judged.stretch.start, self._behind - self._number
         # Whoever goes on keeps the letters of those who were there before.
@@ -181,13 +185,22 @@ class Publisher:
     def _check(self, broker: str) -> None:
         begun_at, url = self._task.broker, self._broker.url
         if broker != begun_at:
-            self._client.close()
             raise TidingsError(
                 f"{self._task.judged.stretch} were being delivered at broker {begun_at}; the one "
                 f"at {url} is {broker}: what of them was delivered cannot be known. Give the "
                 f"address of {begun_at} until this batch is done, or begin anew with another "
                 "checkpointLocation, or --lake of a command"
             )
+
+    def _advertise(self) -> None:
+        url, timeout = self._broker.url, self._broker.timeout
+        try:
+            self._client.advertise(f"EXISTS {FOR}", timeout)
+        except TimeoutError:
+            raise TidingsError(
+                f"the broker at {url} has not answered within {timeout:g} seconds; nothing more is "
+                "delivered"
+            ) from None
 
     def __exit__(self, kind: object, *about: object) -> None:
         is_whole = False
