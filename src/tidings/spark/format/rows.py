@@ -1,11 +1,11 @@
 """Rows: events as Arrow batches, in the columns that somebody asked for.
 
 Five names are of the event itself: `id`, `stream`, `tick`, `time` (when it was published) and
-`attributes`: all of them, as a map of variants (`attributes['price']::double > 50`) or, if it is
-asked for as STRING, as the JSON that `Notification.from_json` reads. Every other column is the
-attribute of its name, and null where that is absent or does not fit the column's type. No value is
-bent to fit: a number is never read from a string, nor rounded to a BIGINT. Only FLOAT and DECIMAL
-take the nearest number that they have; infinity is near to no other.
+`attributes`: all of them, as a map of variants (`try_variant_get(attributes['price'], '$',
+'double') > 50`) or, if it is asked for as STRING, as the JSON that `Notification.from_json` reads.
+Every other column is the attribute of its name, and null where that is absent or does not fit the
+column's type. No value is bent to fit: a number is never read from a string, nor rounded to a
+BIGINT. Only FLOAT and DECIMAL take the nearest number that they have; infinity is near to no other.
 
 Where events are judged by subscriptions, there is a sixth: `matches`, the names of those that want
 the event. A lake's columns that are named for its attributes are columns here, too.
