@@ -123,7 +123,8 @@ def test_a_lake_is_a_table(spark: Any, lake: tuple[Path, list[Archived]]) -> Non
     assert [(e.id, e.time, e.notification) for e in back] == [
         (e.id, e.time, e.notification) for e in events
     ]
-    chosen = rows.where(
+    pushed = spark.read.format("tidings").options(lake=str(path), pushdown=True).load()
+    chosen = pushed.where(
         "quantity > 1 AND symbol = 'S2' AND day = DATE '2026-11-15' AND tick < 1000"
     )
     wanted = [
@@ -167,19 +168,33 @@ def test_what_was_loaded_stays_as_it_was(spark: Any, tmp_path: Path) -> None:
     assert spark.read.format("tidings").option("lake", str(tmp_path)).load().count() == 3
 
 
+def test_a_frame_can_be_asked_again_and_otherwise(
+    spark: Any, lake: tuple[Path, list[Archived]]
+) -> None:
+    path, events = lake
+    install(spark)
+    rows = spark.read.format("tidings").option("lake", str(path)).load()
+    matched = match(path, {"all": Filter.all()})
+    low = sum(event.tick <= 10 for event in events)
+    for frame in (rows, matched):
+        assert frame.where("tick <= 10").count() == low
+        assert frame.count() == len(events)
+        assert frame.where("tick <= 10").union(frame.where("tick > 10")).count() == len(events)
+
+
 def test_what_spark_asks_for_leaves_out_files(
     spark: Any, lake: tuple[Path, list[Archived]]
 ) -> None:
     from pyspark.sql import datasource as sparks
 
-    from tidings.spark.format.lake_reader import LakeReader, spark_schema
+    from tidings.spark.format.lake_reader import PushedLakeReader, spark_schema
     from tidings.spark.lakes.search import Question
 
     question = Question.of(lake[0])
     schema = spark_schema(question)
 
     def files(*filters: sparks.Filter) -> int:
-        reader = LakeReader(question, schema)
+        reader = PushedLakeReader(question, schema)
         assert list(reader.pushFilters(list(filters))) == list(filters), "Spark checks again"
         return sum(len(share.portion) for share in reader.partitions())  # type: ignore[attr-defined]
 

@@ -177,10 +177,20 @@ def test_what_spark_leaves_to_the_source_is_not_sent_and_changes_no_result(
     installed: Any, broker: BrokerProcess, log: list[Event], where: str, pushed: str
 ) -> None:
     local = installed.createDataFrame([expected(e) for e in log], COLUMNS)
-    frame = past(installed, broker).schema(COLUMNS).load().where(where).select("tick")
+    pushing = past(installed, broker, pushdown=True).schema(COLUMNS)
+    frame = pushing.load().where(where).select("tick")
     assert texts(frame.collect()) == texts(local.where(where).select("tick").collect())
     wanted = Filter.parse(pushed)
     assert rows_read(frame) == sum(wanted.matches(event.notification) for event in log) < COUNT
+
+
+def test_a_batch_can_be_asked_again_and_otherwise(
+    installed: Any, broker: BrokerProcess, log: list[Event]
+) -> None:
+    frame = past(installed, broker).schema(COLUMNS).load()
+    early, late = frame.where("number < 100"), frame.where("number >= 100")
+    assert 0 < early.count() < COUNT
+    assert frame.count() == early.union(late).count() == COUNT
 
 
 def test_a_misfit_can_be_an_error(installed: Any, broker: BrokerProcess) -> None:

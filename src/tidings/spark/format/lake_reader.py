@@ -2,8 +2,8 @@
 
 Columns are those of the lake, with the types they have there (see `layout`), so an attribute of
 several kinds has several. Any other column is as `rows` says: the attribute of its name, or all of
-them in `attributes`. Of a WHERE, what the lake can do is done here: it leaves out files
-and rows; Spark then still does all of it.
+them in `attributes`. Of a WHERE that is pushed down, what the lake can do is done here: it leaves
+out files and rows; Spark then still does all of it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tidings.spark.lakes.layout import columns_of, days, to_events
 from tidings.spark.lakes.search import Question
 from tidings.spark.lakes.sifting import Sieve
 
-_OPTIONS: Final = ("lake", "filter", "since", "until")
+_OPTIONS: Final = ("lake", "filter", "since", "until", "pushdown")
 _DAY: Final = "day"
 _ORIGIN: Final = ("stream", "tick", "time")
 _NEVER_NULL: Final = ("id", *_ORIGIN, _DAY)
@@ -77,11 +77,6 @@ class LakeReader(DataSourceReader):
             Rows(self._others)  # is there such a column?
         self._pushed = Pushed(Filter.all())
 
-    def pushFilters(self, filters: list[SparkFilter]) -> list[SparkFilter]:  # noqa: N802
-        if self._is_direct:
-            self._pushed = Pushed.of(filters, self._spark_schema)
-        return filters
-
     def partitions(self) -> Sequence[InputPartition]:
         found = self._question.search(self._filter)
         files = [(f["path"], f["num_records"]) for f in found.found if self._pushed.may_hold(f)]
@@ -128,6 +123,15 @@ class LakeReader(DataSourceReader):
         found = dict(zip(held.names, plain_columns(batch, held), strict=True)) | others
         arrays = [found[name] for name in self._schema.names]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+
+class PushedLakeReader(LakeReader):
+    """The same of a DataFrame that is asked one question: see `PushedReader`."""
+
+    def pushFilters(self, filters: list[SparkFilter]) -> list[SparkFilter]:  # noqa: N802
+        if self._is_direct:
+            self._pushed = Pushed.of(filters, self._spark_schema)
+        return filters
 
 
 def plain_columns(batch: pa.RecordBatch, schema: pa.Schema) -> list[Any]:

@@ -25,6 +25,7 @@ _READING: Final = (
     "onMismatch",
     "partitionTicks",
     "schemaOf",
+    "pushdown",
     "subscriptions",
     "deliver",
     "deadLetters",
@@ -92,6 +93,10 @@ def reading(options: Mapping[str, str], *, is_stream: bool) -> Reading:
     said = _known(options, _READING)
     if is_stream and "until" in said:
         raise TidingsError("option until: a stream has no end; read a batch, or leave it out")
+    if is_stream and "pushdown" in said:
+        raise TidingsError(
+            "option pushdown: Spark tells a stream nothing of its WHERE; say it as filter"
+        )
     if not is_stream and "maxEventsPerTrigger" in said:
         raise TidingsError("option maxEventsPerTrigger: a batch is read as a whole; leave it out")
     if not is_stream and "subscriptions" in said:
@@ -126,6 +131,12 @@ def columns(options: Mapping[str, str]) -> tuple[bool, bool, str | None]:
     said = _known(options, _READING)
     lake = _folder("schemaOf", said["schemaOf"]) if "schemaOf" in said else None
     return "subscriptions" in said, said.get("deliver") == "true", lake
+
+
+def is_pushed_down(options: Mapping[str, str]) -> bool:
+    """Whether the source is to do what it can of Spark's WHERE."""
+    said = {name.lower(): text for name, text in options.items()}
+    return _one_of(said, "pushdown", ("false", "true")) == "true"
 
 
 def writing(options: Mapping[str, str]) -> Writing:

@@ -53,13 +53,6 @@ class BatchReader(DataSourceReader):
         Rows(schema)  # is there such a column?
         self._options, self._schema, self._filter = options, schema, options.filter
 
-    def pushFilters(self, filters: list[SparkFilter]) -> list[SparkFilter]:  # noqa: N802
-        for filter in filters:
-            admitted = pushed(filter, self._schema)
-            if admitted is not None:
-                self._filter = self._filter.intersect(admitted)
-        return filters
-
     def partitions(self) -> Sequence[InputPartition]:
         options = self._options
         last = ends(options.broker)
@@ -87,6 +80,21 @@ class BatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return _batches(partition, self._options, self._filter, self._schema)
+
+
+class PushedReader(BatchReader):
+    """The same of a DataFrame that is asked one question: the broker does what it can of its WHERE.
+
+    Spark 4.3 keeps what was pushed last for all that is made of a DataFrame. Asked again, or twice
+    in one query, it would leave out what only another WHERE excludes: so one has to ask for it.
+    """
+
+    def pushFilters(self, filters: list[SparkFilter]) -> list[SparkFilter]:  # noqa: N802
+        for filter in filters:
+            admitted = pushed(filter, self._schema)
+            if admitted is not None:
+                self._filter = self._filter.intersect(admitted)
+        return filters
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

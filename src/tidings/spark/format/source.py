@@ -9,9 +9,9 @@ from pyspark.sql.types import ArrayType, StringType, StructType
 
 from tidings.events import TidingsError
 from tidings.spark.bulk.publishing import COUNTS
-from tidings.spark.format.lake_reader import LakeReader, question, spark_schema
-from tidings.spark.format.options import columns, reading, writing
-from tidings.spark.format.reader import BatchReader, StreamReader
+from tidings.spark.format.lake_reader import LakeReader, PushedLakeReader, question, spark_schema
+from tidings.spark.format.options import columns, is_pushed_down, reading, writing
+from tidings.spark.format.reader import BatchReader, PushedReader, StreamReader
 from tidings.spark.format.rows import GENERIC, JUDGED, MATCHES, columns_of_lake
 from tidings.spark.format.sink import BatchWriter, StreamWriter
 
@@ -33,13 +33,15 @@ class TidingsSource(DataSource):
     are no longer kept (fail, or continue); `onMismatch`, what becomes of a value that does not
     fit its column (null, or fail); `partitionTicks`, how many ticks make a task (100000).
     `schemaOf`, a lake whose columns are those to read, unless a schema is given: columns are
-    described in `rows`. `subscriptions` (of a stream), a lake of registrations: only what they
-    want is read, and a column says who wants it; with `deliver` = true it is published for them,
-    with `deadLetters` for what cannot be, and rows are counts. `tidings.spark.deliver` does that.
+    described in `rows`. `pushdown` = true (of a batch) has the broker do what it can of the
+    DataFrame's WHERE, if that is asked one question: see `PushedReader`. `subscriptions` (of a
+    stream), a lake of registrations: only what they want is read, and a column says who wants it;
+    with `deliver` = true it is published for them, with `deadLetters` for what cannot be, and rows
+    are counts. `tidings.spark.deliver` does that.
 
     To read a lake, as a batch: `lake`, its folder, with `filter`, `since` and `until` of
-    `Lake.scan`. Columns are described in `lake_reader`; what comes is what the lake holds when it
-    is loaded.
+    `Lake.scan`, and `pushdown`. Columns are described in `lake_reader`; what comes is what the
+    lake holds when it is loaded.
 
     To publish: `staging`, a folder that the driver and all workers share (a stream has one in
     its checkpointLocation); `deadLetters`, a folder for rows that are no notifications, which
@@ -69,9 +71,12 @@ class TidingsSource(DataSource):
         return found.add(MATCHES, ArrayType(StringType())) if is_judged else found
 
     def reader(self, schema: StructType) -> BatchReader | LakeReader:
+        is_pushed = is_pushed_down(self.options)
         if "lake" in self.options:
-            return LakeReader(self._question or question(self.options).pinned(), schema)
-        return BatchReader(reading(self.options, is_stream=False), schema)
+            asked = self._question or question(self.options).pinned()
+            return (PushedLakeReader if is_pushed else LakeReader)(asked, schema)
+        options = reading(self.options, is_stream=False)
+        return (PushedReader if is_pushed else BatchReader)(options, schema)
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802
         if "lake" in self.options:

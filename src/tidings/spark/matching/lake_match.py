@@ -135,7 +135,6 @@ def match_lake(
     )
     schema_for(plan, question.schema())  # so that what is wrong is said now
     spark.dataSource.register(LakeMatches)
-    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     found = spark.read.format(NAME).option("plan", plan.text()).load()
     if not is_joined:
         return found
