@@ -7,6 +7,7 @@ import threading
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from tests.broker.peers import configured, connected, eventually, on_loop
 from tidings.broker.counts import Counts
 from tidings.broker.host import Host
+from tidings.broker.refusals import Refusals
 from tidings.broker.server import Broker
 from tidings.broker.store import SQLiteStore, StoreError
 from tidings.events import Filter, Notification
@@ -21,6 +23,7 @@ from tidings.node import (
     Accepted,
     Attach,
     Deliver,
+    Detach,
     Event,
     Node,
     Publish,
@@ -40,6 +43,8 @@ class Disk(SQLiteStore):
         self.may_go_on.set()
         self.failures = 0
         self.commits: list[int] = []
+        self.contents: list[dict[str, Any]] = []
+        """What was stored after each commit."""
 
     def commit(self, values: Mapping[str, Any], events: Sequence[Event]) -> None:
         self.may_go_on.wait()
@@ -48,6 +53,7 @@ class Disk(SQLiteStore):
             raise StoreError("the disk is on fire")
         super().commit(values, events)
         self.commits.append(len(events))
+        self.contents.append(self.content())
 
 
 class Ear:
@@ -67,8 +73,9 @@ class Ear:
 @asynccontextmanager
 async def hosted(folder: Path) -> AsyncIterator[tuple[Host, Disk]]:
     disk = Disk(folder)
-    node = Node("paris", Settings(log=True), stored=disk.content(), log=disk.span())
-    host = Host(node, disk, Counts())
+    stored = disk.content()
+    node = Node("paris", Settings(log=True), stored=stored, log=disk.span())
+    host = Host(node, disk, Counts(), Refusals(stored))
     host.start(())
     await host.pipeline.settle(10)
     disk.commits.clear()
@@ -181,6 +188,69 @@ async def test_settling_takes_no_longer_than_it_may(tmp_path: Path) -> None:
         assert not await host.pipeline.settle(0.05)
         disk.may_go_on.set()
         assert await host.pipeline.settle(10)
+
+
+def refused(content: Mapping[str, Any], session: str = "writer") -> set[int]:
+    keys = (key.rpartition(":") for key in content)
+    return {int(number) for kind, _, number in keys if kind == f"refused:{session}"}
+
+
+@on_loop
+async def test_a_refusal_is_on_disk_with_a_later_number_and_not_before(tmp_path: Path) -> None:
+    async with hosted(tmp_path) as (host, disk):
+        attach(host, "writer")
+        publish(host, 1)
+        host.remember("writer", 2, "too wide")
+        await host.pipeline.settle(10)
+        assert refused(disk.content()) == set()
+        disk.may_go_on.clear()
+        publish(host, 3)
+        await eventually(lambda: host.pipeline.is_committing)
+        assert refused(disk.content()) == set()
+        disk.may_go_on.set()
+        await host.pipeline.settle(10)
+        assert refused(disk.content()) == {2}
+    async with hosted(tmp_path) as (host, disk):
+        assert host.remembered("writer") == [Refused("2", "too wide")]
+        attach(host, "writer")
+        host.handle(Request("writer", Detach(forget=True)))
+        await host.pipeline.settle(10)
+        assert not {"publisher:writer", "refused:writer:2"} & disk.content().keys()
+        assert host.remembered("writer") == []
+
+
+@pytest.mark.parametrize("seed", range(5))
+@on_loop
+async def test_whenever_the_power_fails_what_was_refused_before_what_is_kept_is_known(
+    tmp_path: Path, seed: int
+) -> None:
+    chance = Random(seed)
+    wide = {number for number in range(2, 200) if chance.random() < 0.3}
+    async with hosted(tmp_path) as (host, disk):
+        attach(host, "writer")
+        for number in range(1, 200):
+            if number + 1 in wide:  # the border may be ahead of the node
+                host.remember("writer", number + 1, "too wide")
+            if number not in wide:
+                publish(host, number)
+            if chance.random() < 0.1:
+                await host.pipeline.settle(10)
+        await host.pipeline.settle(10)
+        assert len(disk.contents) > 5
+        for content in disk.contents:
+            kept, _ = content.get("publisher:writer", (0, 0.0))
+            assert refused(content) == {number for number in wide if number <= kept}
+
+
+@on_loop
+async def test_what_a_publisher_was_refused_is_forgotten_with_its_numbers(tmp_path: Path) -> None:
+    disk = Disk(tmp_path)
+    stored = {"publisher:old": (3, 1.0), "refused:old:2": "too wide"}
+    recent = {"publisher:new": (3, 9e8), "refused:new:2": "too wide"}
+    disk.commit({**stored, **recent}, [Event("paris", 1, Notification({"n": 1}), time=9e8)])
+    disk.close()
+    async with hosted(tmp_path) as (_, disk):
+        assert disk.content().keys() - {"incarnation"} == recent.keys()
 
 
 @on_loop

@@ -64,6 +64,50 @@ async def test_a_refusal_that_may_have_been_lost_is_told_before_what_is_kept(
 
 
 @on_loop
+async def test_a_refusal_outlives_the_broker_that_has_spoken_it(tmp_path: Path) -> None:
+    text = "[limits]\nattributes = 1\n"
+    async with Broker(configured(tmp_path, text)) as broker, connected(broker) as peer:
+        await peer.attach("ann")
+        await peer.published(1, {"n": 1}, {"n": 2, "m": 2}, {"n": 3})
+    async with Broker(configured(tmp_path, text)) as broker, connected(broker) as peer:
+        await peer.attach("ann")
+        assert [m.id for m in peer.heard if isinstance(m, Refused)] == ["2"]
+
+
+@on_loop
+async def test_what_was_refused_behind_what_is_kept_may_be_published_again(tmp_path: Path) -> None:
+    async with Broker(configured(tmp_path)) as broker:
+        async with connected(broker) as peer:
+            await peer.attach("ann")
+            await peer.published(1, {"n": 1})
+            broker.host.pipeline.trouble = "the disk is full"
+            peer.publish(2, {"n": 2})
+            await peer.until(Refused)
+            broker.host.pipeline.trouble = None
+        for _ in range(2):  # the second time it is kept
+            async with connected(broker) as peer:
+                await peer.attach("ann")
+                assert not [m for m in peer.heard if isinstance(m, Refused)]
+                await peer.published(2, {"n": 2})
+        assert broker.host.last == 2
+
+
+@on_loop
+async def test_a_number_that_is_left_out_is_told_as_refused(tmp_path: Path) -> None:
+    async with Broker(configured(tmp_path)) as broker:
+        async with connected(broker) as peer:
+            await peer.attach("ann")
+            await peer.published(1, {"n": 1})
+            peer.publish(1)  # it is kept, whatever is said of it
+            peer.publish(2)
+            await peer.published(3, {"n": 3})
+        async with connected(broker) as peer:
+            await peer.attach("ann")
+            assert [m.id for m in peer.heard if isinstance(m, Refused)] == ["2"]
+        assert broker.host.last == 2
+
+
+@on_loop
 async def test_a_session_has_so_many_subscriptions_and_no_more(tmp_path: Path) -> None:
     text = "[limits]\nsubscriptions = 4\n"
     anything = Filter.parse("n > 0")
@@ -100,6 +144,21 @@ async def test_what_has_been_refused_by_the_node_takes_no_room(tmp_path: Path) -
         await two.subscribe("n > 0", "a", durable="desk")
         assert (await one.until(Refused)).id == "a"  # taken over
         await one.subscribe("n > 0", "b")
+
+
+@on_loop
+async def test_an_id_may_look_like_a_number_that_is_far_too_long(tmp_path: Path) -> None:
+    long = "9" * 5_000
+    async with (
+        Broker(configured(tmp_path)) as broker,
+        connected(broker) as one,
+        connected(broker) as two,
+    ):
+        await one.attach("one")
+        await two.attach("two")
+        await one.subscribe("n > 0", long, durable="desk")
+        await two.subscribe("n > 0", long, durable="desk")
+        assert (await one.until(Refused)).id == long
 
 
 @on_loop

@@ -46,6 +46,9 @@ class Broker:
     refuses: Filter = field(default_factory=Filter.none)
     streams: dict[str, list[Notification]] = field(default_factory=lambda: {OWN: [], FAR: []})
     kept: dict[str, int] = field(default_factory=dict)
+    numbers: dict[str, list[int]] = field(default_factory=dict)
+    """Those that are kept."""
+    refused: dict[str, dict[int, Refused]] = field(default_factory=dict)
     durable: dict[str, dict[str, int]] = field(default_factory=dict)
     followers: dict[str, Follower] = field(default_factory=dict)
     is_wanted: bool = False
@@ -59,7 +62,14 @@ class Broker:
     def answer(self, session: str, request: Any) -> list[Any]:
         match request:
             case Attach():
-                return [Accepted("attach", self.kept.get(session, 0))]
+                kept, refused = self.kept.get(session, 0), self.refused.get(session, {})
+                self.refused[session] = {n: said for n, said in refused.items() if n <= kept}
+                return [*self.refused[session].values(), Accepted("attach", kept)]
+            case Publish(number=number, notifications=()):
+                if number > self.kept.get(session, 0):
+                    left_out = Refused(str(number), "left out")
+                    self.refused.setdefault(session, {})[number] = left_out
+                return []
             case Publish(number=first, notifications=notifications):
                 answers: list[Any] = []
                 for number, notification in enumerate(notifications, first):
@@ -67,8 +77,10 @@ class Broker:
                         continue
                     if self.refuses.matches(notification):
                         answers.append(Refused(str(number), "not this"))
+                        self.refused.setdefault(session, {})[number] = answers[-1]
                         continue
                     self.streams[OWN].append(notification)
+                    self.numbers[session] = [*self.numbers.get(session, []), number]
                     self.kept[session] = number
                 return [*answers, Accepted("publish", self.kept.get(session, 0))]
             case Subscribe():

@@ -300,6 +300,31 @@ def test_a_name_is_told_how_much_of_it_is_kept(broker: BrokerProcess, run: Run) 
     assert run(main()) == [2, 3, 4]
 
 
+def test_what_is_kept_is_not_taken_for_what_its_number_was_refused_before(
+    tmp_path: Path, run: Run
+) -> None:
+    broker = BrokerProcess(tmp_path, config='[routing]\nadvertisements = "covering"\n')
+    broker.start()
+
+    async def main() -> None:
+        async with tidings.connect(broker.url, name="desk") as client:
+            with pytest.raises(tidings.PublishRefused, match="advertise it first"):
+                await client.publish({"n": 1})
+        async with tidings.connect(broker.url, name="desk") as client:
+            await client.advertise("EXISTS n")
+            connection = client._connection
+            assert connection is not None
+            connection.receive = lambda _: connection.abort("lost with its answer")
+            assert await client.publish({"n": 2}) == 1
+            async with client.subscribe("TRUE", since="begin") as events:
+                assert [event["n"] async for event in events.until_live()] == [2]
+
+    try:
+        run(main())
+    finally:
+        broker.stop()
+
+
 def test_of_two_clients_of_one_name_the_later_one_stays(broker: BrokerProcess, run: Run) -> None:
     async def main() -> None:
         async with tidings.connect(broker.url, name="twin") as first:

@@ -174,8 +174,44 @@ def test_each_publication_is_kept_once_and_in_order(actions: list[str]) -> None:
     program.finish()
     wanted = [said(n) for n in range(1, program.published + 1)]
     assert broker.streams[OWN] == [n for n in wanted if not FORBIDDEN.matches(n)]
-    settled = [publication.notification for publication, _ in program.settled]
-    assert sorted(n["n"] for n in settled) == [n["n"] for n in wanted]
+    check_settled(program)
+
+
+PUBLISHING = st.lists(
+    st.sampled_from(
+        ["publish", "publish", "send", "handle", "receive", "talk", "break", "forbid", "allow"]
+    ),
+    min_size=20,
+    max_size=120,
+)
+
+
+@given(PUBLISHING)
+def test_what_is_refused_at_times_is_known_to_be_kept_or_not(actions: list[str]) -> None:
+    broker = Broker()
+    program = Program(broker, durable=None, since=None, most=100)
+    for action in actions:
+        match action:
+            case "forbid":
+                broker.refuses = EVEN
+            case "allow":
+                broker.refuses = Filter.none()
+            case _:
+                program.do(action)
+        # Should the program be killed, this is all that the next one knows.
+        kept, refused = broker.numbers.get(program.name, []), broker.refused.get(program.name, {})
+        assert {*kept, *refused} >= {*range(1, broker.kept.get(program.name, 0) + 1)}
+        assert not refused.keys() & {*kept}
+    program.finish()
+    check_settled(program)
+
+
+def check_settled(program: Program) -> None:
+    """Of each publication it was said once whether it is kept, and that is so."""
+    settled = [publication.notification["n"] for publication, _ in program.settled]
+    assert sorted(settled) == [*range(1, program.published + 1)]
+    kept = [p.notification for p, refusal in program.settled if refusal is None]
+    assert kept == program.broker.streams[OWN]
     assert len(program.session.outbox) == 0
 
 
@@ -509,8 +545,8 @@ def test_a_refusal_that_was_lost_is_heard_before_the_rest_is_taken_for_kept() ->
     session.connected("paris")
     session.receive([Refused("2", "too large"), Accepted("attach", 3)])
     assert [(p.receipt, r is None) for p, r in session.settled] == [
-        (1, False),
         (0, True),
+        (1, False),
         (2, True),
     ]
 
@@ -521,5 +557,56 @@ def test_a_refusal_that_an_earlier_session_may_have_missed_is_known() -> None:
     session.receive([Refused("3", "too wide"), Accepted("attach", 5)])
     assert (session.outbox.kept, session.outbox.refusals) == (5, {3: "too wide"})
     assert session.settled == []
+    session.lost()  # what is known of both stays together
+    assert (session.outbox.kept, session.outbox.refusals) == (5, {3: "too wide"})
+    session.connected(OWN)
+    session.receive([Refused("4", "too wide"), Accepted("attach", 6)])
+    assert (session.outbox.kept, session.outbox.refusals) == (6, {4: "too wide"})
+
+
+def test_what_a_broker_has_refused_to_an_earlier_process_is_not_what_waits_here() -> None:
+    session = Session(SMALL)
+    session.connected("paris")
+    session.receive([Accepted("attach")])
+    session.outbox.add(said(1))
+    session.outgoing()
     session.lost()
-    assert session.outbox.refusals == {}
+    session.connected("rome")  # which knows another process of this name
+    session.receive([Refused("1", "too wide"), Accepted("attach", 2)])
+    assert session.settled == []
+    assert session.outgoing()[-1] == [Publish(3, (said(1),))]
+
+
+def test_what_was_heard_to_be_refused_is_left_out_until_something_is_kept_behind_it() -> None:
+    session = Session(SMALL)
+    session.connected("paris")
+    session.receive([Accepted("attach")])
+    for n in (1, 2):
+        session.outbox.add(said(n))
+    session.outgoing()
+    session.receive([Refused("1", "no"), Refused("2", "no"), Accepted("publish", 2)])
+    for kept, left_out in ((0, [1, 2]), (1, [2]), (1, [2])):
+        session.lost()
+        session.connected("paris")
+        session.receive([Accepted("attach", kept)])
+        assert session.outgoing() == [[Attach()], [Publish(n, ()) for n in left_out]]
+    session.outbox.add(said(3))
+    session.outgoing()
+    session.receive([Accepted("publish", 3)])
+    session.lost()
+    session.connected("paris")
+    session.receive([Accepted("attach", 3)])
+    assert session.outgoing() == [[Attach()]]
+
+
+def test_what_was_refused_behind_what_is_kept_is_sent_again() -> None:
+    session = Session(SMALL)
+    session.connected("paris")
+    session.receive([Accepted("attach")])
+    session.outbox.add(said(1))
+    session.outgoing()
+    session.lost()
+    session.connected("paris")
+    session.receive([Refused("1", "too wide"), Accepted("attach", 0)])
+    assert session.settled == []
+    assert session.outgoing()[-1] == [Publish(1, (said(1),))]

@@ -36,6 +36,7 @@ from tidings.node.wire import SESSION, Copy, Ping, Pong
 
 _LARGEST: Final = 1 << 62
 """No client gets so far by counting, and beyond 64 bits the numbers could not be written."""
+_LEFT_OUT: Final = "it was refused before; the broker no longer knows why"
 _BURST: Final = 1.0
 """A client may be so many seconds ahead of its rate."""
 
@@ -118,9 +119,7 @@ class Border:
 
     def _refuse(self, id: str, reason: str) -> None:
         self._counts.refused += 1
-        refusal = Refused(id, reason)
-        self._host.remember(self.session, refusal)
-        self._host.post(self._connection, refusal)
+        self._host.post(self._connection, Refused(id, reason))
 
     # -- publishing ----------------------------------------------------------------------------
 
@@ -129,11 +128,14 @@ class Border:
         if not 0 < body.number < _LARGEST:
             self._connection.refuse(f"publications are numbered from 1, not {body.number}")
             return
+        if not notifications:
+            self._host.remember(self.session, body.number, _LEFT_OUT)
+            return
         self._counts.published += len(notifications)
         trouble = self._host.trouble
         if trouble is not None:
             for number in range(body.number, body.number + len(notifications)):
-                self._refuse(str(number), trouble)
+                self._refuse_publication(number, trouble)
             return
         if self._limits.publish_rate is not None:
             self._slow_down(len(notifications), self._limits.publish_rate)
@@ -152,15 +154,18 @@ class Border:
             if len(notification.attributes) <= most:
                 run.append(notification)
                 continue
-            self._refuse(
-                str(number),
-                f"a notification has at most {most} attributes, not {len(notification)}",
+            self._refuse_publication(
+                number, f"a notification has at most {most} attributes, not {len(notification)}"
             )
             if run:
                 self._pass_on(Publish(first, tuple(run)))
             first, run = number + 1, []
         if run:
             self._pass_on(Publish(first, tuple(run)))
+
+    def _refuse_publication(self, number: int, reason: str) -> None:
+        self._host.remember(self.session, number, reason)
+        self._refuse(str(number), reason)
 
     def _slow_down(self, events: int, rate: int) -> None:
         """Read the next request when it is time for it: nothing is lost by being fast."""
@@ -215,6 +220,8 @@ class Border:
 
     def _detach(self, body: Detach) -> None:
         self._pass_on(body)
+        if body.forget:
+            self._host.forget(self.session)
         self._connection.close()
 
     def _copy(self, body: Copy) -> None:

@@ -4,7 +4,7 @@
     folder/ballast     see `ballast`
     folder/broker.db   SQLite in WAL mode, with broker.db-wal and broker.db-shm while it runs
         about          the broker's name
-        state          the node's values
+        state          the node's values, and what was refused
         log            its events: a row for each batch; `until` is the size of the log up to here
 
 SQLite has no checksums of its own in the database, so every value and every batch carries one.

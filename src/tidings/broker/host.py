@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tidings.broker.copying import Copier
 from tidings.broker.counts import Counts
 from tidings.broker.pipeline import Outlet, Pipeline
+from tidings.broker.refusals import Refusals
 from tidings.node import (
     Accepted,
     Append,
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _RETRY: Final = 1.0
-_REMEMBERED: Final = 1_000
-"""So many refusals are remembered for a session, and so many sessions with refusals."""
+_DIGITS: Final = 19
+"""No number of a publication has more; other ids are what clients make them."""
 
 
 class Host:
@@ -53,7 +53,7 @@ class Host:
     there is dropped. A message goes to the connection that stood when the node wanted it sent.
     """
 
-    def __init__(self, node: Node, store: disk.Store, counts: Counts) -> None:
+    def __init__(self, node: Node, store: disk.Store, counts: Counts, refusals: Refusals) -> None:
         self.node = node
         self.store = store
         self.counts = counts
@@ -64,7 +64,7 @@ class Host:
         self.pipeline = pipeline = Pipeline(store, counts, read=self._begin_read)
         self._loop = asyncio.get_running_loop()
         self._is_closed = False
-        self._refusals: dict[str, deque[Refused]] = {}
+        self._refusals = refusals
         self._timer: asyncio.TimerHandle | None = None
         self._reader = ThreadPoolExecutor(2, "tidings-read")
         self.copier = Copier(store, node.name)
@@ -73,7 +73,7 @@ class Host:
             Send: self._send,
             Reply: self._reply,
             Wake: self._wake,
-            Store: pipeline.store,
+            Store: self._store,
             Append: pipeline.append,
             Sync: pipeline.sync,
             Read: pipeline.read,
@@ -145,23 +145,53 @@ class Host:
                 return
         elif answer.__class__ is Refused:
             self.counts.refused += 1
-            self.remember(effect.session, answer)
+            if answer.id.isdecimal() and len(answer.id) <= _DIGITS:
+                number = int(answer.id)
+                self._store_all(self._refusals.add(effect.session, number, answer.reason))
         elif answer.__class__ is Missed:
             self.counts.missed += answer.count
         self.pipeline.out(outlet, answer)
 
-    def remember(self, session: str, refusal: Refused) -> None:
-        """A publication was refused. If the answer is lost with its connection and a later one was
-        kept, the client would take both for kept: it is told again when it comes back."""
-        if refusal.id.isdecimal():
-            refusals = self._refusals.setdefault(session, deque(maxlen=_REMEMBERED))
-            refusals.append(refusal)
-            while len(self._refusals) > _REMEMBERED:
-                del self._refusals[next(iter(self._refusals))]
+    def _store(self, effect: Store) -> None:
+        self.pipeline.store(effect)
+        kind, _, session = effect.key.partition(":")
+        if kind == "publisher":  # what was refused is stored, and forgotten, with what is kept
+            if effect.value is None:
+                self._store_all(self._refusals.forget(session))
+            else:
+                self._store_all(self._refusals.kept(session, effect.value[0]))
 
-    def remembered(self, session: str) -> Iterable[Refused]:
-        """What was refused lately."""
-        return self._refusals.get(session, ())
+    def _store_all(self, changes: list[Store]) -> None:
+        for change in changes:
+            self.pipeline.store(change)
+        if changes:
+            self.pipeline.gathered(len(changes))
+
+    # -- refusals ------------------------------------------------------------------------------
+
+    def remember(self, session: str, number: int, reason: str) -> None:
+        """A publication is not passed on to the node. If the answer is lost and a later one kept,
+        the client would take both for kept: it is told again when it comes back."""
+        if number > self._published(session):  # else it was decided before
+            self._store_all(self._refusals.add(session, number, reason))
+
+    def remembered(self, session: str) -> list[Refused]:
+        """What to tell a session that comes back, before it hears what is kept.
+
+        What was refused behind that is forgotten: its client will send it again, or leave it out.
+        """
+        self._store_all(self._refusals.forget(session, above=self._published(session)))
+        return self._refusals.of(session)
+
+    def forget(self, session: str) -> None:
+        """A session has left for good."""
+        self._store_all(self._refusals.forget(session))
+
+    def _published(self, session: str) -> int:
+        deliveries = self.node.deliveries
+        return 0 if deliveries is None else deliveries.published(session)
+
+    # -- time ----------------------------------------------------------------------------------
 
     def _wake(self, effect: Wake) -> None:
         if self._timer is not None:

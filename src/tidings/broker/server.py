@@ -20,12 +20,13 @@ from tidings.broker.host import Host
 from tidings.broker.links import Links
 from tidings.broker.metrics import Metrics
 from tidings.broker.places import Address, parse_address
+from tidings.broker.refusals import Refusals
 from tidings.broker.retention import Archive, Archived
 from tidings.broker.status import LakeStatus, LinkStatus, Rates, Status, StreamStatus
 from tidings.broker.store import SQLiteStore, StoreError
 from tidings.broker.tokens import Tokens
 from tidings.events import TidingsError
-from tidings.node import Node
+from tidings.node import Node, Span
 
 _log = logging.getLogger(__name__)
 
@@ -83,7 +84,9 @@ class Broker:
         listening = self._tls()
         store = await asyncio.to_thread(SQLiteStore, configuration.store, self.name)
         stack.callback(store.close)
-        self.host = Host(await asyncio.to_thread(self._node, store), store, self.counts)
+        stored = await asyncio.to_thread(store.content)
+        node = await asyncio.to_thread(self._node, stored, store.span())
+        self.host = Host(node, store, self.counts, Refusals(stored))
         stack.push_async_callback(self.host.close)
         self.gate = Gate(
             self.name,
@@ -120,14 +123,14 @@ class Broker:
             asyncio.create_task(self._keep_sampling()),
         ]
 
-    def _node(self, store: SQLiteStore) -> Node:
+    def _node(self, stored: dict[str, Any], log: Span) -> Node:
         configuration = self.configuration
         return Node(
             self.name,
             configuration.settings,
             neighbours=dict.fromkeys(configuration.neighbours, "peer"),
-            stored=store.content(),
-            log=store.span(),
+            stored=stored,
+            log=log,
         )
 
     def _admission(self) -> Admission:

@@ -217,8 +217,8 @@ class Client:
     def refusals(self) -> dict[int, str]:
         """Numbers that the broker has refused to an earlier client of this name, and why.
 
-        That one may have ended before it heard of it. The broker tells the last thousand to whoever
-        connects, but none from before it was started itself.
+        That one may have ended before it heard of it. The broker tells the last 8,192 to whoever
+        connects, also if it was killed itself; but none above `kept`: those may be published again.
         """
         return dict(self._session.outbox.refusals)
 

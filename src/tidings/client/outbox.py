@@ -74,7 +74,14 @@ class Outbox:
         self._known: set[str] = set()
         """The brokers that this outbox has sent something to."""
         self.refusals: dict[int, str] = {}
-        """What was refused of numbers that nobody here waits for, as told over this connection."""
+        """What was refused of the numbers up to `kept` that nobody here waits for."""
+        self._told: dict[int, Refused] = {}
+        """What a broker has said of refusals before it has said what it keeps."""
+        self._refused: dict[int, None] = {}
+        """Numbers that will not be sent again, though the broker may forget that it refused them:
+        it has kept nothing behind them yet."""
+        self._left_out: list[Publish] = []
+        """What is to be said of them now."""
 
     def __len__(self) -> int:
         return len(self._waiting) + len(self._sent)
@@ -111,11 +118,15 @@ class Outbox:
         self._waiting.extendleft(reversed(self._sent))
         self._sent.clear()
         self._frames.clear()
-        self.refusals.clear()
+        self._told.clear()
+        self._left_out.clear()
         self.is_open = False
 
     def attached(self, broker: str, kept: int) -> list[tuple[Publication, Refused | None]]:
-        """A broker says what it has kept of this session; from now on it can be sent more."""
+        """A broker says what it has kept of this session; from now on it can be sent more.
+
+        It has said before what it has refused of that.
+        """
         settled: list[tuple[Publication, Refused | None]] = []
         first = self._waiting[0].number if self._waiting else 0
         if broker not in self._known and 0 < first <= kept:
@@ -123,11 +134,16 @@ class Outbox:
             for publication in self._waiting:
                 publication.number = 0
         while self._waiting and 0 < self._waiting[0].number <= kept:
-            settled.append(self._settle(self._waiting.popleft()))
+            publication = self._waiting.popleft()
+            settled.append(self._settle(publication, self._told.pop(publication.number, None)))
+        self.refusals = {number: refusal.reason for number, refusal in self._told.items()}
         if any(p.size > self.largest for p in self._waiting):  # taken for a more generous broker
             large = [p for p in self._waiting if p.size > self.largest]
             self._waiting = deque(p for p in self._waiting if p.size <= self.largest)
             settled += [self._settle(p, Refused(str(p.number), self.too_large(p))) for p in large]
+            self._refused.update((p.number, None) for p in large if p.number)
+        self._stored(kept)
+        self._left_out = [Publish(number, ()) for number in self._refused]
         self._next = max(self._next, kept + 1)
         self._known.add(broker)
         self.kept = kept
@@ -147,6 +163,9 @@ class Outbox:
 
     def frames(self) -> Iterator[list[Publish]]:
         """What to send now: the requests of one frame after another."""
+        if self._left_out:  # before anything is kept behind them
+            left_out, self._left_out = self._left_out, []
+            yield left_out
         while self.is_open and self._waiting and len(self._frames) < self.limits.frames:
             yield list(self._requests())
 
@@ -180,19 +199,29 @@ class Outbox:
         while self._sent and self._sent[0].number <= number:
             settled.append(self._settle(self._sent.popleft()))
         self.kept = max(self.kept, number)
+        if number not in self._refused:  # else nothing behind those before it may be kept
+            self._stored(number)
         self._count_frames()
         return settled
 
     def refused(self, number: int, refusal: Refused) -> list[tuple[Publication, Refused | None]]:
         """This one will not be kept."""
-        for where in (self._sent, self._waiting):  # what was sent before may be refused again
-            for place, publication in enumerate(where):  # refusals come in order: near the front
-                if publication.number == number:
-                    del where[place]
-                    self._count_frames()
-                    return [self._settle(publication, refusal)]
-        self.refusals[number] = refusal.reason
+        if not self.is_open:
+            self._told[number] = refusal
+            return []
+        for place, publication in enumerate(self._sent):  # they come in order: near the front
+            if publication.number == number:
+                del self._sent[place]
+                self._refused[number] = None
+                if len(self._refused) > self.limits.frames * self.limits.most:
+                    del self._refused[next(iter(self._refused))]  # a broker knows no more, either
+                self._count_frames()
+                return [self._settle(publication, refusal)]
         return []
+
+    def _stored(self, kept: int) -> None:
+        """The broker has stored what it refused up to a number, with the number itself."""
+        self._refused = {number: None for number in self._refused if number > kept}
 
     def _settle(
         self, publication: Publication, refusal: Refused | None = None

@@ -83,7 +83,8 @@ class Publish(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=8):
     """Say what happened.
 
     A client numbers its notifications; `number` is that of the first, and the others follow on
-    it. One that is not above the last is taken for a repetition.
+    it. One that is not above the last is taken for a repetition. Without any notifications, it
+    says that the number is left out, since it was refused before the session was attached again.
     """
 
     number: int
