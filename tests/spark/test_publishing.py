@@ -21,13 +21,15 @@ import pytest
 from tests.client.brokers import BrokerProcess
 from tests.spark.brokers import log_of, running
 from tests.spark.delivered import published
+from tidings.broker import refusals
 from tidings.client import connect_sync
 from tidings.client.plain import PlainClient
 from tidings.events import TidingsError
 from tidings.spark.archiving.archive import archive
+from tidings.spark.bulk import publishing
 from tidings.spark.bulk.judging import Judged, Table
 from tidings.spark.bulk.publishing import ROOM, Delivering, delivered, lanes
-from tidings.spark.bulk.registrations import ALL, registration
+from tidings.spark.bulk.registrations import ALL, FOR, registration
 from tidings.spark.format.options import reading
 from tidings.spark.lakes.lake import Lake
 from tidings.spark.streams.stretch import Stretch
@@ -185,6 +187,50 @@ def test_what_is_too_large_is_a_dead_letter_with_its_id(tmp_path: Path) -> None:
         served.run(served.task())
         assert len(file.read_text().splitlines()) == len(letters), "they are not begun anew"
         assert sum(published(broker).values()) + sum(n for _, n in lost) == len(served.wanted)
+
+
+@pytest.mark.parametrize("fails", ["task", "task and broker"])
+def test_what_was_refused_to_a_task_that_failed_is_a_dead_letter_of_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str
+) -> None:
+    count, read = 3_000, publishing.read_rows
+    with running(tmp_path / "broker", config="[limits]\nattributes = 5\n") as broker:
+        with connect_sync(broker.url) as client:
+            client.publish(registration("all", "EXISTS n"))
+            # A delivery has three attributes more.
+            client.publish_many(
+                {"n": n, "a": 1, "b": 1} if n % 3 == 0 else {"n": n} for n in range(count)
+            )
+        served = Served(broker, tmp_path, events=0, names=0)
+        task = served.task(start=1, end=1 + count)
+
+        def failing(*about: Any) -> Iterator[Any]:
+            for rows in read(*about):
+                yield rows.between(0, 2_501)
+                for _ in range(1_000):
+                    heard.get(timeout=60)
+                raise TidingsError("the stream's broker is away")
+
+        with connect_sync(broker.url) as client, client.subscribe(f"EXISTS {FOR}") as heard:
+            monkeypatch.setattr(publishing, "read_rows", failing)
+            with pytest.raises(TidingsError, match="is away"):
+                served.run(task)
+            monkeypatch.undo()
+        if fails == "task and broker":
+            broker.kill()
+            broker.start()
+        counts = served.run(task)
+        assert (counts["delivered"], counts["refused"]) == (2_000, 1_000)
+        assert served.run(task) == counts, "Spark may not have heard that it was done"
+        files = [file.read_text().splitlines() for file in served.letters.iterdir()]
+        letters = {json.loads(line)["id"] for lines in files for line in lines}
+        reached = {id for id, _ in published(broker)}
+        assert (len(reached), len(letters)) == (2_000, 1_000)
+        assert len(reached | letters) == count
+
+
+def test_a_broker_remembers_more_refusals_than_a_task_may_have_to_write_down() -> None:
+    assert publishing._UNDER_WAY * publishing._AT_ONCE <= refusals.EACH
 
 
 def test_what_is_no_longer_kept_fails_the_task_or_is_passed_over(tmp_path: Path) -> None:

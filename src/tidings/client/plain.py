@@ -150,6 +150,11 @@ class PlainClient:
         return self._client.kept
 
     @property
+    def refusals(self) -> dict[int, str]:
+        """Numbers that the broker has refused to an earlier client; see `Client.refusals`."""
+        return self._client.refusals
+
+    @property
     def largest(self) -> int:
         """The broker takes no notification of more bytes than this."""
         return self._client.largest

@@ -7,8 +7,9 @@ the broker knows it again::
     number = ROOM · (tick behind which the stretch begins) + 1, 2, 3, …
 
 Stretches of a session follow on each other, so its numbers rise. A task that runs again asks how
-far the session is, and goes on there; nothing has to be written down but what Spark writes itself.
-Only the broker that was told some of it knows, so that a batch does not go on at another one.
+far the session is and what of that was refused, makes dead letters of these, and goes on there;
+nothing has to be written down but what Spark writes itself. Only the broker that was told some of
+it knows, so that a batch does not go on at another one.
 (The sink cannot do so: of rows that anybody wrote, it does not know that they come again alike.)
 
 Where the broker no longer keeps the next events, and it is to go on all the same, nobody can tell
@@ -59,7 +60,8 @@ _COLUMNS: Final = pa.schema(
 _UNDER_WAY: Final = 2
 """So many lists of deliveries may wait for the broker while further ones are made."""
 _AT_ONCE: Final = 2_000
-"""So many deliveries make a list."""
+"""So many deliveries make a list. If a task fails, the letters of all that is under way may be
+missing, and the next try makes them: a broker remembers more refusals than that."""
 _LOOK: Final = 0.2
 
 
@@ -174,6 +176,7 @@ class Publisher:
             client.close()
             raise
         self._behind = max(client.kept, self._number)
+        self._told = client.refusals  # of what an earlier try has published
         start, known = self._task.judged.stretch.start, self._behind - self._number
         # Whoever goes on keeps the letters of those who were there before.
         name = f"{self._task.session}-{start}{f'-{known}' if known else ''}.jsonl"
@@ -209,7 +212,7 @@ class Publisher:
                 self._settle()
                 is_whole = True
         finally:
-            for work, _ in self._under_way:
+            for work, _ in self._under_way:  # what is refused of them, the next try is told
                 work.cancel()
             self._letters.close(is_whole=is_whole)
             self._client.close()
@@ -227,6 +230,8 @@ class Publisher:
             self._fresh.append(delivery)
             if len(self._fresh) >= _AT_ONCE:
                 self._send()
+        elif self._number in self._told:
+            self._refuse(delivery, self._told[self._number])
 
     def pass_over(self, tick: int) -> None:
         """Go on with the numbers of deliveries of events behind this tick."""
