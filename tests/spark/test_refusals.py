@@ -124,22 +124,27 @@ writer.commit(messages, batch)
         ("x.xxx.x.x.", 0),
     ],
 )
+@pytest.mark.parametrize("dies", ["driver", "driver and broker"])
 def test_rows_refused_to_who_was_killed_before_they_were_written_down_are_letters(
     narrow: BrokerProcess,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     pattern: str,
     room: int,
+    dies: str,
 ) -> None:
     said = {"url": narrow.url, "staging": str(tmp_path / "s"), "deadLetters": str(tmp_path / "d")}
     writer = StreamWriter(writing(said), COLUMNS, overwrite=False)
     query, begin = tmp_path.name, last(narrow)
-    # The broker remembers what was refused of this batch, whose numbers it has not counted.
+    # The broker has not counted what it refuses at the end: the numbers are given again.
     writer.commit([*staged(writer, ".xx", tmp_path / "s", query, 6)], 6)
     messages = staged(writer, pattern, tmp_path / "s", query, 7)
     (tmp_path / "commit").write_bytes(pickle.dumps((writer, messages, 7)))
     program = [sys.executable, "-c", COMMIT, str(tmp_path / "commit"), str(room)]
     assert subprocess.run(program, timeout=PATIENCE).returncode == -signal.SIGKILL
+    if dies == "driver and broker":
+        narrow.kill()
+        narrow.start()
     monkeypatch.setattr("tidings.spark.format.sink._AT_ONCE", 3)
     writer.commit([*messages], 7)
     assert published(narrow, begin) == [0, *places(pattern, ".")]

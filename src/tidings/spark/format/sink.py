@@ -42,7 +42,7 @@ _LOOK: Final = 0.2
 """How often to look whether the broker still takes something, in seconds."""
 _AT_ONCE: Final = 1_000
 """So many rows are published before what was refused of them is written down: a broker remembers
-no more refusals."""
+more refusals than that."""
 _ADVERTISE: Final = "advertise it first"
 """How a broker's refusal ends of what was not advertised."""
 _SHOWN: Final = 200
@@ -140,8 +140,7 @@ class _Writer:
                 manifest = _decided(client, messages, batch)
                 staging.decide(manifest)
             done = client.kept - manifest.behind
-            is_same = client.broker == manifest.broker and client.kept >= manifest.kept
-            if not is_same or done > manifest.total:
+            if client.broker != manifest.broker or not 0 <= done <= manifest.total:
                 raise TidingsError(
                     f"batch {batch} was being published at broker {manifest.broker}, behind number "
                     f"{manifest.behind}; the one at {broker.url} is {client.broker} and knows "
@@ -328,11 +327,10 @@ def _where(partition: int, number: int, key: Mapping[str, Any]) -> dict[str, Any
 
 
 def _decided(client: Client, messages: Sequence[Staged], batch: int) -> Manifest:
-    """What is to be published now. Numbers that were refused before are not given again."""
+    """What is to be published now."""
     files = tuple(m.file for m in messages if m.count)
     total = sum(m.count for m in messages)
-    behind = max(client.kept, *client.refusals, 0)
-    return Manifest(batch, files, total, client.broker, client.kept, behind)
+    return Manifest(batch, files, total, client.broker, behind=client.kept)
 
 
 def _check_size(client: Client, messages: Sequence[Staged]) -> None:

@@ -13,9 +13,9 @@ again, and goes on behind what the broker says it has kept of this session's nam
 one, nothing was published, and the new files will do.
 
 A row that the broker refuses has a number, too, and is behind us once a later row is kept. But
-whoever comes under the session's name is told the last thousand refusals again, unless the broker
-was killed. So rows are published by the thousand, and which of them were refused is written down
-before the next.
+whoever comes under the session's name is told the last refusals again, more than a thousand. So
+rows are published by the thousand, and which of them were refused is written down before the next.
+Behind the last row that is kept, rows are published again, or their numbers given to the next.
 """
 
 from __future__ import annotations
@@ -60,10 +60,8 @@ class Manifest(msgspec.Struct, frozen=True):
     total: int
     broker: str
     """The broker it is published at,"""
-    kept: int
-    """which had kept this number of the query before,"""
     behind: int
-    """and the number behind which those of this batch come."""
+    """and the number that it had kept of the query before: those of this batch come behind it."""
     settled: int = 0
     """Of so many rows at the beginning it is written down which were refused,"""
     refused: int = 0
