@@ -350,10 +350,28 @@ def test_what_was_added_or_removed_since_is_seen_by_the_next_batch() -> None:
 
 
 def test_learning_from_a_table_changes_no_answer() -> None:
-    index = folded((n, Filter.parse(f"x = {n % 300} AND y = 'a{n % 2}'")) for n in range(2_000))
+    numbers = [*(n % 300 for n in range(2_000)), *[7] * 60]
+    texts = [f"x = {number} AND y = 'a{number % 2}'" for number in numbers]
+    index = folded(enumerate(map(Filter.parse, texts)))
     table = pa.table({"x": [7] * 3_000, "y": [f"a{n % 2}" for n in range(3_000)]})
     before = index.match(Notification({"x": 7, "y": "a1"}))
     found = matches(index, table)
     assert len(found) == 3_000 / 2 * len(before)
     assert index.explain()["segments"][0]["events learnt from"] > 0
     assert sorted(index.match(Notification({"x": 7, "y": "a1"}))) == sorted(before)
+
+
+def test_bit_sets_are_not_looked_at_for_a_few_filters_that_have_values() -> None:
+    """A value that is in the sample by chance seems to be frequent."""
+    symbols = [f"S{n}" for n in range(1_000)]
+    filters = [f"symbol = '{symbol}' AND price > {n % 90}" for n, symbol in enumerate(symbols)]
+    table = pa.table({"symbol": symbols, "price": [n % 100 for n in range(1_000)]})
+    index = Index()
+    index.add_many(enumerate(map(Filter.parse, filters[:500])))
+    rows, keys = index.match_batch(table)
+    assert rows.to_pylist() == keys.to_pylist() == [n for n in range(500) if n % 100 > n % 90]
+    segment = index.explain()["segments"][0]
+    assert (segment["found by a value"], segment["found by bit sets"]) == (500, 0)
+    index.add(500, Filter.parse("price > 98"))  # which has none, so that they are needed
+    index.match_batch(table)
+    assert sum(s["found by bit sets"] for s in index.explain()["segments"]) > 0

@@ -9,7 +9,9 @@ Three ways, by what they cost for an average event:
   every event.
 
 So a posting wins iff its values are rare among events: how rare is learnt from a sample of
-events, mixed with what the constants of the filters themselves suggest while there is none.
+events, mixed with what the constants of the filters themselves suggest while there is none. But
+where bit sets would be for so few that looking at them at all costs more than the candidates that
+these make as postings, there are none.
 """
 
 from __future__ import annotations
@@ -29,6 +31,8 @@ RARE_WITH_REST: Final = 1 / 4
 FEW_POINTS: Final = 64
 PRESENCE_PER_SLOT: Final = 2_000
 """How many bits can be intersected in the time that one candidate takes to check."""
+BITS: Final = 8.0
+"""How many candidates can be checked in the time that it takes to look at bit sets at all."""
 _PRIOR: Final = 0.25
 """How many events each constant of the filters is worth as evidence that events have it too."""
 
@@ -67,7 +71,7 @@ class Plan:
         Bits count too, for what they cost compared with a candidate.
         """
         found = condition >= 0
-        bits = np.count_nonzero(~found & (self.line < 0)) / PRESENCE_PER_SLOT
+        bits = _cost_of_bits(int(np.count_nonzero(~found & (self.line < 0))))
         return float(self.frequency[condition[found]].sum()) + bits
 
 
@@ -83,12 +87,27 @@ def make_plan(
     rest[list(source.rest)] = True
     limit = np.where(rest[cond_conj], RARE_WITH_REST, RARE)
     limit[element_line[source.cond_line]] = np.inf  # bit sets know nothing of elements
-    usable = points & (np.diff(source.cut_off) <= 2 * FEW_POINTS) & (frequency <= limit)
+    few = points & (np.diff(source.cut_off) <= 2 * FEW_POINTS)
+    condition = _rarest(few & (frequency <= limit), frequency, cond_conj, conjs)
+    line = _rare_lines(source, cond_conj, condition, element_line, sample)
+    slots = (condition < 0) & (line < 0)
+    posted = _rarest(few, frequency, cond_conj, conjs)[slots]
+    if (posted >= 0).all() and frequency[posted].sum() < _cost_of_bits(len(posted)):
+        condition[slots] = posted
+    return Plan(condition, line, frequency)
+
+
+def _cost_of_bits(slots: int) -> float:
+    """What bit sets of so many cost for an event, in candidates."""
+    return BITS + slots / PRESENCE_PER_SLOT if slots else 0.0
+
+
+def _rarest(usable: npt.NDArray[np.bool_], frequency: F64, cond_conj: I64, conjs: int) -> I64:
+    """For each conjunction, the usable condition that the fewest events meet, or -1."""
     condition = np.full(conjs, -1, np.int64)
     best = np.flatnonzero(usable)[np.argsort(-frequency[usable], kind="stable")]
     condition[cond_conj[best]] = best  # the last one written is the rarest
-    line = _rare_lines(source, cond_conj, condition, element_line, sample)
-    return Plan(condition, line, frequency)
+    return condition
 
 
 def _are_points(source: Source, keys: Keys) -> npt.NDArray[np.bool_]:
