@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import typer
 
+from tidings.cli.complaints import remark
 from tidings.cli.progress import Line
+from tidings.cli.stopping import stopped_by_signals
 from tidings.events import TidingsError
 from tidings.spark.archiving.archive import GapError, Report, archive
 from tidings.spark.lakes.lake import Lake
 from tidings.spark.sessions import session_or_none
+from tidings.spark.streams.absence import Stopped
 
 
 def archive_events(
@@ -29,9 +30,8 @@ def archive_events(
     skip_gaps: bool,
 ) -> None:
     """Archive until it is stopped, or has caught up; tells how it goes on stderr."""
-    place, line = Lake(lake, filter=filter), Line()
-    with session_or_none("tidings archive", master=master) as spark, gaps_told():
-        stop = stopped_by_signals()  # only now: Spark sets a handler of its own
+    place, line, stop = Lake(lake, filter=filter), Line(), stopped_by_signals()
+    with ends_told(), session_or_none("tidings archive", master=master) as spark:
         report = archive(
             url,
             place,
@@ -54,23 +54,17 @@ def archive_events(
 
 
 @contextmanager
-def gaps_told() -> Iterator[None]:
-    """Tell of a gap in the words of the command."""
+def ends_told() -> Iterator[None]:
+    """Tell in the words of the command of a gap, and of a stop before anything was done."""
     try:
         yield
     except GapError as problem:
         raise TidingsError(
             f"{problem.lost}. With --skip-gaps it goes on there, and the lake notes the gap"
         ) from None
-
-
-def stopped_by_signals() -> threading.Event:
-    """Is set by Ctrl-C or SIGTERM, so that what is under way can come to its end."""
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        with suppress(ValueError):  # only the main thread may
-            signal.signal(number, lambda *_: stop.set())
-    return stop
+    except Stopped:
+        remark("stopped before it had begun")
+        raise typer.Exit from None
 
 
 def _told(report: Report) -> str:

@@ -13,12 +13,12 @@ import typer
 from tidings.cli.complaints import remark, shortened
 from tidings.cli.match import read_filters
 from tidings.cli.progress import Line, progress
+from tidings.cli.stopping import stops_told
 from tidings.events import Filter, Schema
 from tidings.spark.matching.audit import Audit
 from tidings.spark.matching.audit_report import Summary, moment
 from tidings.spark.sessions import session_or_none
 
-INTERRUPTED: Final = 130
 _BUSIEST: Final = 5
 _LONGEST: Final = 50
 
@@ -48,20 +48,18 @@ def match_lake(
         return 0
     if audit.was_begun:
         remark(f"going on with what is in {out}.unfinished")
-    began = time.monotonic()
-    try:
-        line = Line()
-        with session_or_none("tidings pipeline match", master=master) as spark:
-            summary = audit.run(
-                spark,
-                lambda events, matches: line.count(
-                    events, audit.events, "events", f", {matches:,} matches"
-                ),
-            )
-        line.clear()
-    except KeyboardInterrupt:
-        remark(f"\nstopped; the same command goes on where it was, with {out}.unfinished")
-        return INTERRUPTED
+    began, line = time.monotonic(), Line()
+    with (
+        stops_told(f"the same command goes on where it was, with {out}.unfinished"),
+        session_or_none("tidings pipeline match", master=master) as spark,
+    ):
+        summary = audit.run(
+            spark,
+            lambda events, matches: line.count(
+                events, audit.events, "events", f", {matches:,} matches"
+            ),
+        )
+    line.clear()
     _tell(summary, time.monotonic() - began)
     return 0
 

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import typer
 
-from tidings.cli.archive import gaps_told, stopped_by_signals
+from tidings.cli.archive import ends_told
 from tidings.cli.complaints import remark
 from tidings.cli.progress import Line
+from tidings.cli.stopping import stopped_by_signals
 from tidings.spark.bulk.deliver import deliver
 from tidings.spark.bulk.tally import Report
 from tidings.spark.sessions import session_for_python
@@ -28,10 +29,9 @@ def deliver_events(
 ) -> None:
     """Deliver until it is stopped; tells how it goes on stderr."""
     place = folder or default_folder(url)
-    line = Line()
+    line, stop = Line(), stopped_by_signals()
     remark(f"the table of subscriptions is in {place}")
-    with session_for_python("tidings deliver", master=master) as spark, gaps_told():
-        stop = stopped_by_signals()  # only now: Spark sets a handler of its own
+    with ends_told(), session_for_python("tidings deliver", master=master) as spark:
         report = deliver(
             spark,
             url,

@@ -12,6 +12,7 @@ import pyarrow.parquet as parquet
 from tidings.cli.complaints import remark, shortened
 from tidings.cli.match import read_filters
 from tidings.cli.progress import Line, progress
+from tidings.cli.stopping import stops_told
 from tidings.cli.terminal import output
 from tidings.client import connect_sync
 from tidings.events import Filter, Notification
@@ -30,6 +31,7 @@ _PUBLISHED: Final = 1_000
 _STRINGS: Final = 5
 
 
+@stops_told("the same command begins anew")
 def tell_statistics(
     lake: Path,
     out: Path,

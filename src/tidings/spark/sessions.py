@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.resources import as_file, files
 from typing import TYPE_CHECKING, Final
 
 from tidings.events.errors import TidingsError
 from tidings.spark.failures import cause
+from tidings.spark.interrupts import held_back
 from tidings.spark.java import find_java, java_home
 
 if TYPE_CHECKING:
@@ -38,10 +39,12 @@ def session(app: str = "tidings", *, master: str = "local[*]") -> SparkSession:
     Python, which the environment variable `PYSPARK_PYTHON` names if it is not `python3`.
 
     A session that already runs in this process is taken as it is. As any of Spark's, it ends with
-    `stop()`, or with the context that it is used for: `with session() as spark`. `NoJavaError` if
-    there is no Java, `TidingsError` if PySpark is not installed or there is no such master.
+    `stop()`, or with the context that it is used for: `with session() as spark`. Ctrl-C waits until
+    it has started, and does then what it did before. `NoJavaError` if there is no Java,
+    `TidingsError` if PySpark is not installed or there is no such master.
     """
-    spark = _running() or _start(app, master, [])
+    with held_back() as hold:
+        spark = _running() or _start(app, master, [], hold)
 
     from tidings.spark.format.source import register  # which needs Spark
 
@@ -59,11 +62,15 @@ def session_for_python(app: str, *, master: str = "local[*]") -> Iterator[SparkS
     if (running := _running()) is not None:
         yield running
         return
-    started = _start(app, master, _START_SOON)
+    started: SparkSession | None = None
     try:
+        with held_back() as hold:
+            started = _start(app, master, _START_SOON, hold)
         yield started
     finally:
-        started.stop()
+        if started is not None:
+            with held_back():
+                started.stop()
 
 
 @contextmanager
@@ -90,7 +97,10 @@ def _running() -> SparkSession | None:
     return found
 
 
-def _start(app: str, master: str, java_options: list[str]) -> SparkSession:
+def _start(
+    app: str, master: str, java_options: list[str], hold: Callable[[], None]
+) -> SparkSession:
+    from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
     if not master.startswith(_MASTERS):
@@ -108,15 +118,15 @@ def _start(app: str, master: str, java_options: list[str]) -> SparkSession:
         settings = {**_SETTINGS, "spark.driver.extraJavaOptions": " ".join(options)}
         if local:
             settings |= _LOOPBACK
-        builder = SparkSession.builder.appName(app).master(master)
-        for name, value in settings.items():
-            builder = builder.config(name, value)
+        configuration = SparkConf().setAppName(app).setMaster(master).setAll(list(settings.items()))
         surroundings = {"JAVA_HOME": str(home)}
         if local:
             surroundings["PYSPARK_PYTHON"] = sys.executable  # Spark has no other setting for it
         with _environment(surroundings):
             try:
-                return builder.getOrCreate()
+                SparkContext.getOrCreate(configuration)
+                hold()  # Spark has set a handler, which speaks to Java whatever we are saying to it
+                return SparkSession.builder.getOrCreate()
             except Exception as problem:
                 raise TidingsError(
                     f"Spark does not start with the master {master!r}: {cause(problem)}"

@@ -1,0 +1,52 @@
+"""Commands that are stopped while Spark is at work: they say so, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import PROGRAM
+from tests.spark.lakes import ODD, fill
+from tidings.spark.java import find_java
+
+pytestmark = pytest.mark.slow
+
+TELLING = """\
+#!/bin/sh
+case "$*" in *SparkSubmit*) touch '{marker}' ;; esac
+exec '{java}' "$@"
+"""
+
+
+def stopped(arguments: list[str], begun: Path, name: str, **environment: str) -> tuple[int, str]:
+    """The exit code of a command that gets a Ctrl-C once there is a file of this name, and what it
+    has said then; its processes are a group, which all get it as a terminal does it."""
+    process = subprocess.Popen(
+        [*PROGRAM, "pipeline", *arguments, "--master", "local[2]"],
+        env={**os.environ, **environment},
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    while not list(begun.glob(name)):
+        assert process.poll() is None, "it ended before it was stopped"
+    os.killpg(process.pid, signal.SIGINT)
+    _, said = process.communicate()
+    told = [line for line in said.splitlines() if line and "events" not in line]  # how far it was
+    return process.returncode, "\n".join(told)
+
+
+def test_while_spark_starts(tmp_path: Path) -> None:
+    fill(tmp_path / "lake", ODD)
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text(TELLING.format(marker=tmp_path / "started", java=find_java().program))
+    java.chmod(0o755)
+    arguments = ["statistics", "--lake", str(tmp_path / "lake"), "--out", str(tmp_path / "out")]
+    code, said = stopped(arguments, tmp_path, "started", JAVA_HOME=str(tmp_path))
+    assert said == "stopped; the same command begins anew"
+    assert code == 130
