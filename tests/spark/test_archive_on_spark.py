@@ -157,14 +157,15 @@ def test_a_cluster_archives_with_the_same_command(
         env=spark_cluster.environment,
         stderr=subprocess.PIPE,
         text=True,
+        start_new_session=True,
     )
     end = monotonic() + PATIENCE
     while Lake(lake).held() != {"paris": 5_000}:
         assert monotonic() < end
         assert process.poll() is None, spark_cluster.said()
         sleep(0.1)
-    process.send_signal(signal.SIGTERM)
+    os.killpg(process.pid, signal.SIGTERM)  # Java gets it, too, as systemd does it
     _, said = process.communicate(timeout=60)
     assert process.returncode == 0, said
-    assert "5,000 events archived" in said
+    assert "5,000 events archived" in said.splitlines()[-1], said
     check(Lake(lake), broker)

@@ -227,7 +227,7 @@ def test_each_name_hears_of_each_event_once_though_all_is_killed(tmp_path: Path)
             publisher.join()
         with command(broker, place) as process:
             until(lambda: process.poll() is None and has_judged(checkpoint, broker))
-            os.kill(process.pid, signal.SIGTERM)
+            os.killpg(process.pid, signal.SIGTERM)  # Java gets it, too, as systemd does it
             _, said = process.communicate(timeout=PATIENCE)
             assert process.returncode == 0, said.decode()
             assert b"Traceback" not in said, said.decode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -85,3 +86,21 @@ def test_the_script_drops_what_java_would_stumble_over(
             check=True,
         ).stdout.split("\n")[:-1]
     assert said == ["<-Da=b c>", *([f"<{opens}>"] if opened else []), "<Main>"]
+
+
+@pytest.mark.parametrize(
+    ("main", "ends"),
+    [
+        ("org.apache.spark.deploy.SparkSubmit", False),
+        ("org.apache.spark.deploy.worker.Worker", True),
+    ],
+)
+def test_the_java_of_a_program_ends_with_it_and_not_by_a_signal(
+    tmp_path: Path, main: str, ends: bool
+) -> None:
+    program = tmp_path / "java"
+    program.write_text("#!/bin/sh\nkill -TERM $$\necho alive\n")
+    program.chmod(0o755)
+    with java_home(Java(program, 17)) as home:
+        done = subprocess.run([home / "bin" / "java", main], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == ((-signal.SIGTERM, "") if ends else (0, "alive\n"))

@@ -7,6 +7,10 @@ Either is started through a script that drops arguments of Spark's launcher. The
 lacks the module `jdk.incubator.vector` and would refuse to start, and the others print a warning
 about it; only Spark's linear algebra would be faster with it, which nothing here uses. Java 25
 warns of a package that it no longer has.
+
+The script also has the Java that a program starts pay no heed to SIGTERM, as Spark has it with
+Ctrl-C: who stops a service sends it to all its processes, and a program that is to end in good
+order still needs its Java. That one ends with the program, in whichever way that ends.
 """
 
 from __future__ import annotations
@@ -27,6 +31,7 @@ from tidings.events.errors import TidingsError
 OLDEST: Final = 17
 """The oldest Java that Spark runs on."""
 
+_DRIVER: Final = "org.apache.spark.deploy.SparkSubmit"
 _PATIENCE: Final = 30  # seconds that a Java may take to tell its version
 
 
@@ -115,9 +120,10 @@ def _script(java: Java) -> str:
 for argument do
     shift
     case "$argument" in
-    {" | ".join(map(shlex.quote, dropped))}) ;;
-    *) set -- "$@" "$argument" ;;
+    {" | ".join(map(shlex.quote, dropped))}) continue ;;
+    {_DRIVER}) trap '' TERM ;;
     esac
+    set -- "$@" "$argument"
 done
 exec {shlex.quote(str(java.program))} "$@"
 """
