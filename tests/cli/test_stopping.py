@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import PROGRAM
+from tests.cli.conftest import PROGRAM, Run
 from tests.spark.lakes import ODD, fill
+from tests.spark.test_audit import check
+from tidings.events import Filter
 from tidings.spark.java import find_java
 
 pytestmark = pytest.mark.slow
@@ -38,6 +40,23 @@ def stopped(arguments: list[str], begun: Path, name: str, **environment: str) ->
     _, said = process.communicate()
     told = [line for line in said.splitlines() if line and "events" not in line]  # how far it was
     return process.returncode, "\n".join(told)
+
+
+def test_in_the_middle_of_a_task_and_it_goes_on_where_it_was(tmp_path: Path, tidings: Run) -> None:
+    lake, out, filters = tmp_path / "lake", tmp_path / "heard", tmp_path / "filters.tsv"
+    events = fill(lake, ODD, commits=1)
+    filters.write_text("all\tTRUE\n")
+    arguments = ["match", "--lake", str(lake), "--filters", str(filters), "--out", str(out)]
+    file = next(lake.rglob("*.parquet"))
+    kept = file.rename(tmp_path / "kept")
+    os.mkfifo(file)  # whoever reads it waits for ever
+    unfinished = out.with_name("heard.unfinished")
+    code, said = stopped(arguments, unfinished / "matches", ".part-*")
+    assert said == f"stopped; the same command goes on where it was, with {unfinished}"
+    assert code == 130
+    kept.replace(file)
+    assert "going on with" in tidings("pipeline", *arguments, "--master", "none").stderr
+    check(out, events, {"all": Filter.all()})
 
 
 def test_while_spark_starts(tmp_path: Path) -> None:

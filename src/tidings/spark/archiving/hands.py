@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from itertools import count
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from tidings.spark.archiving.haul import Haul, Hauled, haul
-from tidings.spark.streams.absence import Stopped
+from tidings.spark.jobs import carry_out
 from tidings.spark.workers import settle
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-_GLANCE: Final = 0.1
-"""Seconds between two looks at whether to stop."""
-_PATIENCE: Final = 5.0
-"""Seconds that tasks have to finish by themselves when all is to stop."""
-_NUMBERS: Final = count(1)
 
 
 class Hands(Protocol):
@@ -48,33 +41,13 @@ class SparkHands:
         self.width = max(1, self._context.defaultParallelism)
 
     def haul(self, tasks: Sequence[Haul], stop: threading.Event) -> list[Hauled]:
-        from pyspark import InheritableThread
-
-        found: list[Hauled] = []
-        failures: list[BaseException] = []
-        group = f"tidings archive {next(_NUMBERS)}"
-
-        def work() -> None:
-            try:
-                self._context.setJobGroup(group, "events into a lake", interruptOnCancel=True)
-                found.extend(self._context.parallelize(tasks, len(tasks)).map(_hauled).collect())
-            except BaseException as problem:
-                failures.append(problem)
-
-        job = InheritableThread(target=work, name="tidings archive", daemon=True)
-        job.start()
-        while job.is_alive() and not stop.is_set():
-            job.join(_GLANCE)
-        if job.is_alive():
-            job.join(_PATIENCE)
-        if job.is_alive():
-            self._context.cancelJobGroup(group)
-            job.join()
-        if failures and stop.is_set():
-            raise Stopped("stopped while Spark was at work")
-        if failures:
-            raise failures[0]
-        return found
+        context = self._context
+        return carry_out(
+            context,
+            lambda: context.parallelize(tasks, len(tasks)).map(_hauled).collect(),
+            "events into a lake",
+            stop=stop,
+        )
 
 
 def _hauled(task: Haul) -> Hauled:

@@ -19,9 +19,7 @@ lake as it was: what was asked is kept, down to the files of the lake and who re
 from __future__ import annotations
 
 import shutil
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from hashlib import blake2b
 from pathlib import Path
@@ -38,6 +36,7 @@ from tidings.events.encoding import encode_json
 from tidings.events.strings import Types
 from tidings.spark.failures import cause
 from tidings.spark.format.portions import Portion, portions
+from tidings.spark.jobs import carry_out
 from tidings.spark.lakes.grouping import names_in
 from tidings.spark.lakes.pruning import Place, Window
 from tidings.spark.lakes.search import Question
@@ -60,7 +59,6 @@ _BEFORE: Final = {*_FOLDERS, f".{_ABOUT}"}
 """What is there before an audit has begun: whoever was killed then leaves no more than this."""
 _SUMMARY: Final = "summary.parquet"
 _BUSIEST: Final = 20
-_PAUSE: Final = 0.5
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -258,11 +256,15 @@ class Audit:
             matches.add(done.matches)
             settle()
 
-        with _told(lambda: told(events.value, matches.value) if told else None):
-            try:
-                context.parallelize(tasks, len(tasks)).foreach(work)
-            except Exception as problem:
-                raise TidingsError(cause(problem)) from problem
+        try:
+            carry_out(
+                context,
+                lambda: context.parallelize(tasks, len(tasks)).foreach(work),
+                "who would have heard what",
+                told=lambda: told(events.value, matches.value) if told else None,
+            )
+        except Exception as problem:
+            raise TidingsError(cause(problem)) from problem
 
     def _work(self) -> Callable[[Task], Done]:
         about = self._about
@@ -363,22 +365,3 @@ def _digest(filters: Mapping[Any, Filter]) -> str:
 
 def _said(place: Beginning) -> str:
     return "" if place is None else str(place)
-
-
-@contextmanager
-def _told(tell: Callable[[], None]) -> Iterator[None]:
-    """Calls it every now and then while the context lasts, and once more at its end."""
-    over = threading.Event()
-
-    def watch() -> None:
-        while not over.wait(_PAUSE):
-            tell()
-
-    watcher = threading.Thread(target=watch, daemon=True)
-    watcher.start()
-    try:
-        yield
-    finally:
-        over.set()
-        watcher.join()
-        tell()

@@ -10,8 +10,6 @@ from __future__ import annotations
 import pickle
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from concurrent.futures import TimeoutError as NotYet
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -25,6 +23,7 @@ from tidings.routing import Statistics
 from tidings.routing.joins import Stretch
 from tidings.spark.failures import cause
 from tidings.spark.format.portions import Piece, read
+from tidings.spark.jobs import carry_out
 from tidings.spark.lakes.lake import Lake
 from tidings.spark.statistics.selectivity import (
     Counts,
@@ -42,8 +41,6 @@ if TYPE_CHECKING:
 
 _TASKS: Final = 4
 """So many tasks for each core, if there are files enough: the last ones then end together."""
-_LOOK: Final = 0.2
-"""So often, in seconds, it is looked how much has been done."""
 
 Progress = Callable[[int, int], None]
 """Told of how many events how many were looked at."""
@@ -179,29 +176,33 @@ def _spread(spark: SparkSession, job: _Job, asked: _Asked, progress: Progress) -
     if not tasks:
         return
     content, total = pickle.dumps(asked) if asked[0] else b"", _rows(job.files)
-    key, sent, done = (
-        blake2b(content).hexdigest(),
-        context.broadcast(content),
-        context.accumulator(0),
-    )
+    key, done = blake2b(content).hexdigest(), context.accumulator(0)
 
-    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                files = job.files[number::tasks]
-                selectivity = _selectivity(key, lambda: sent.value)
-                yield _packed(job.run(files, selectivity))
-                done.add(_rows(files))
+    def collected() -> pa.Table:
+        sent = context.broadcast(content)
 
-    rows = spark.range(0, tasks, 1, tasks).mapInArrow(work, _FOUND)
-    whole = rows.repartition(1).mapInArrow(_packed_sum, _FOUND)
+        def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                for number in batch.column(0).to_pylist():
+                    files = job.files[number::tasks]
+                    selectivity = _selectivity(key, lambda: sent.value)
+                    yield _packed(job.run(files, selectivity))
+                    done.add(_rows(files))
+
+        rows = spark.range(0, tasks, 1, tasks).mapInArrow(work, _FOUND)
+        try:
+            return rows.repartition(1).mapInArrow(_packed_sum, _FOUND).toArrow()
+        finally:
+            with suppress(Exception):  # Java may have ended, and why is what matters
+                # Here and now: Java prints pages if Spark is stopped before it is done.
+                sent.destroy(blocking=True)
+
     try:
-        table = _watched(spark, whole.toArrow, lambda: progress(done.value, total))
+        table = carry_out(
+            context, collected, "statistics of a lake", told=lambda: progress(done.value, total)
+        )
     except Exception as problem:
         raise TidingsError(cause(problem)) from problem
-    finally:
-        with suppress(Exception):  # Java may have ended, and why is what matters
-            sent.destroy()
     yield from map(pickle.loads, table["found"].to_pylist())
 
 
@@ -227,32 +228,6 @@ def _selectivity(key: str, content: Callable[[], bytes]) -> Selectivity | None:
         _kept.clear()
         _kept[key] = Selectivity(*pickle.loads(asked)) if asked else None
     return _kept[key]
-
-
-def _watched(
-    spark: SparkSession, collect: Callable[[], pa.Table], progress: Callable[[], None]
-) -> pa.Table:
-    """What `collect` returns, while it is told how far it is; an interrupt cancels it."""
-    context, group = spark.sparkContext, f"tidings-statistics-{time.monotonic_ns()}"
-
-    def job() -> pa.Table:
-        context.setJobGroup(group, "statistics of a lake", interruptOnCancel=True)
-        return collect()
-
-    with ThreadPoolExecutor(1) as thread:
-        running = thread.submit(job)
-        try:
-            while True:
-                try:
-                    running.exception(timeout=_LOOK)
-                except NotYet:
-                    progress()
-                else:
-                    progress()
-                    return running.result()
-        except KeyboardInterrupt:
-            context.cancelJobGroup(group)
-            raise
 
 
 # -- tables ----------------------------------------------------------------------------------------
