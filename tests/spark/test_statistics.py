@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import tracemalloc
 from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -18,8 +19,9 @@ from tidings.routing import Statistics, reduce
 from tidings.spark.lakes.filling import to_table
 from tidings.spark.lakes.lake import Lake
 from tidings.spark.lakes.layout import FIXED, Archived
+from tidings.spark.matching import asking
 from tidings.spark.statistics.quantiles import LARGEST
-from tidings.spark.statistics.selectivity import broker_of, mergers, one_broker
+from tidings.spark.statistics.selectivity import Counts, Selectivity, broker_of, mergers, one_broker
 from tidings.spark.statistics.sketch import SAMPLE, Sketch
 from tidings.spark.statistics.statistics import Findings, _selectivity, statistics
 
@@ -249,6 +251,27 @@ def check_filters(found: Findings) -> None:
 
 def test_filters_mergers_and_overlaps_are_counted(lake: Lake) -> None:
     check_filters(statistics(None, lake, FILTERS))
+
+
+def test_so_many_matches_are_held_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "_PAIRS", 10_000)
+    wanted = {f"paris/{n}": Filter.parse(f"x >= -{n}") for n in range(200)}
+    rows = pa.record_batch({"x": pa.array(range(3_000)), "rest": pa.nulls(3_000, pa.string())})
+    selectivity = Selectivity(wanted, [])
+
+    def counted(some: pa.RecordBatch) -> tuple[Counts, int]:
+        tracemalloc.start()
+        counts = selectivity.count(some)
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return counts, most
+
+    counted(rows.slice(0, 1))  # the first one loads what is needed
+    _, in_any_case = counted(rows.slice(0, 1))
+    counts, most = counted(rows)
+    assert (counts.events, counts.matched.tolist()) == (3_000, [3_000] * 200)
+    assert counts.shared.tolist() == [[3_000]]
+    assert most < in_any_case + 50 * 10_000, "of 600,000 matches"
 
 
 def test_more_than_a_thousand_brokers_are_not_compared(lake: Lake) -> None:

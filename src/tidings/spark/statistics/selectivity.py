@@ -2,8 +2,8 @@
 
 Filters belong to brokers. What a broker's filters make when they are merged perfectly has gaps;
 to close one would let through, for nothing, those events in it that no filter of the broker
-matches. All of this is counted, event by event, with one index of all filters and all gaps.
-Nothing here knows of Spark.
+matches. All of this is counted, event by event, with one index of all filters and all gaps, a few
+events at a time where they match much. Nothing here knows of Spark.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ import pyarrow as pa
 
 from tidings.events import Conjunction, Constraint, Filter, TidingsError
 from tidings.events.intervals import ORDERS, Intervals
-from tidings.matching import Index
 from tidings.routing import Statistics, reduction
 from tidings.routing.joins import Stretch, gaps
 from tidings.spark.lakes.grouping import Grouping, names_in
 from tidings.spark.lakes.layout import columns_of
+from tidings.spark.matching.asking import Asking
+from tidings.spark.matching.matches import Matches
 
 _MOST_MERGERS: Final = 10_000
 """So many candidates are looked at."""
@@ -31,7 +32,6 @@ _MOST_BROKERS: Final = 1_000
 Owner = Callable[[str], str]
 """Which broker the filter under a key belongs to; a function of some module, as tasks need it."""
 Numbers = npt.NDArray[np.int64]
-_NONE: Final[Numbers] = np.zeros(0, np.int64)
 
 
 def broker_of(key: str) -> str:
@@ -145,20 +145,29 @@ class Selectivity:
         )
         asked = [*filters.values(), *(m.filter for m in candidates)]
         self._names = names_in(asked)
-        self._index = Index()
-        self._index.add_many(enumerate(asked))
+        self._matches = Matches(dict(enumerate(asked)))
+        self._schema: pa.Schema | None = None
 
     def count(self, batch: pa.RecordBatch) -> Counts:
         """Of the rows of a lake."""
-        rows, numbers = self._pairs(batch)
+        if batch.schema != self._schema:
+            self._schema, columns = batch.schema, columns_of(batch.schema)
+            self._asking = Asking(self._matches, Grouping(self._names, columns), "bigint")
+        counts = self.none()
+        for some, rows, numbers, _ in self._asking.pieces(batch):
+            counts = counts.plus(self._counted(some.num_rows, rows, numbers))
+        return counts
+
+    def _counted(self, events: int, rows: Numbers, numbers: Numbers) -> Counts:
+        """Of so many events, given pairs of their numbers and of those of what they match."""
         is_filter = numbers < self._filters
-        heard = np.zeros((batch.num_rows, self._brokers), np.float32)
+        heard = np.zeros((events, self._brokers), np.float32)
         heard[rows[is_filter], self._owner[numbers[is_filter]]] = 1.0
         rows, found = rows[~is_filter], numbers[~is_filter]
         wasted = heard[rows, self._owner[found]] == 0.0
         candidates = len(self._owner) - self._filters
         return Counts(
-            batch.num_rows,
+            events,
             np.bincount(numbers[is_filter], minlength=self._filters),
             np.bincount(found - self._filters, minlength=candidates),
             np.bincount(found[wasted] - self._filters, minlength=candidates),
@@ -170,13 +179,3 @@ class Selectivity:
         candidates, brokers = len(self._owner) - self._filters, self._brokers
         zeros = (self._filters, candidates, candidates, (brokers, brokers))
         return Counts(0, *(np.zeros(shape, np.int64) for shape in zeros))
-
-    def _pairs(self, batch: pa.RecordBatch) -> tuple[Numbers, Numbers]:
-        """Numbers of rows, and those of what they match."""
-        rows, numbers = [_NONE], [_NONE]
-        for members, events in Grouping(self._names, columns_of(batch.schema)).groups(batch):
-            at, found = self._index.match_batch(events)
-            places = np.asarray(at).astype(np.int64)
-            rows.append(places if members is None else members[places])
-            numbers.append(np.asarray(found.cast(pa.int64())))
-        return np.concatenate(rows), np.concatenate(numbers)
