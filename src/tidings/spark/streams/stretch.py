@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Final
 
 import uvloop
-from pyspark.sql.datasource import InputPartition
 
 from tidings.client import AccessDenied, Client, ConnectionFailed, CursorTooOld, Event, connect
 from tidings.client.address import read_address
@@ -29,6 +28,14 @@ from tidings.spark.streams.absence import Away, Gone, Patience, Stopped, gap
 from tidings.spark.streams.copied import BYTES, MANY, Copied, can_be_copied
 from tidings.spark.streams.places import ends_known_to
 from tidings.spark.streams.told import Told
+
+try:
+    from pyspark.sql.datasource import InputPartition
+except ImportError:  # who reads without Spark can do without it
+
+    class InputPartition:  # type: ignore[no-redef]
+        """What Spark hands to a task."""
+
 
 __all__ = ["Away", "Gone", "Stretch", "gap", "read", "read_rows", "split"]
 
