@@ -59,6 +59,12 @@ def test_filters_from_a_pipe_are_told_apart(tmp_path: Path, tidings: Run) -> Non
             "or yarn",
         ),
         pytest.param(
+            "spark://127.0.0.1:1",
+            "Spark does not start with the master 'spark://127.0.0.1:1': no master can be reached "
+            "there (Connection refused)",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
             "local[x]",
             "Spark does not start with the master 'local[x]': Could not parse Master URL: "
             "'local[x]'",

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tidings.spark import session
-from tidings.spark.sessions import session_for_python
+from tidings.spark.sessions import _unstarted, session_for_python
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("session")]
 
@@ -76,6 +76,11 @@ def test_spark_listens_on_the_loopback_interface_only(spark: Any) -> None:
     configuration = spark.sparkContext.getConf()
     assert configuration.get("spark.driver.bindAddress") == "127.0.0.1"
     assert configuration.get("spark.ui.enabled") == "false"
+
+
+def test_what_spark_does_after_it_has_found_no_master_is_not_told_instead() -> None:
+    told = str(_unstarted("spark://a:7077", "Cannot call methods on a stopped SparkContext."))
+    assert told.endswith("'spark://a:7077': no master can be reached there")
 
 
 def test_without_a_java_of_the_machine_it_runs_on_the_one_from_pypi_and_quietly(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,7 +21,8 @@ if TYPE_CHECKING:
 
 NO_SPARK: Final = "none"
 """The master of those who want no Spark."""
-_MASTERS: Final = ("local", "spark://", "k8s://", "yarn")
+_CLUSTER: Final = "spark://"
+_MASTERS: Final = ("local", _CLUSTER, "k8s://", "yarn")
 _SETTINGS: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -27,6 +30,10 @@ _SETTINGS: Final = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
 _LOOPBACK: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+_PLACE: Final = re.compile(r"([^:]+|\[.+\]):([0-9]{1,5})")
+_PATIENCE: Final = 10.0
+"""Seconds for a master to be reached."""
+_UNREACHED: Final = "no master can be reached there"
 _START_SOON: Final = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
 
 
@@ -43,8 +50,11 @@ def session(app: str = "tidings", *, master: str = "local[*]") -> SparkSession:
     it has started, and does then what it did before. `NoJavaError` if there is no Java,
     `TidingsError` if PySpark is not installed or there is no such master.
     """
-    with held_back() as hold:
-        spark = _running() or _start(app, master, [], hold)
+    spark = _running()
+    if spark is None:
+        _check(master)
+        with held_back() as hold:
+            spark = _start(app, master, [], hold)
 
     from tidings.spark.format.source import register  # which needs Spark
 
@@ -62,6 +72,7 @@ def session_for_python(app: str, *, master: str = "local[*]") -> Iterator[SparkS
     if (running := _running()) is not None:
         yield running
         return
+    _check(master)
     started: SparkSession | None = None
     try:
         with held_back() as hold:
@@ -97,18 +108,43 @@ def _running() -> SparkSession | None:
     return found
 
 
+def _check(master: str) -> None:
+    """`TidingsError` if it is none of Spark's, or nobody is there.
+
+    Spark finds out, too, but has Java print a stack trace, or takes a minute for it.
+    """
+    if not master.startswith(_MASTERS):
+        raise TidingsError(
+            f"{master!r} is no master of Spark's: give local[*], spark://HOST:PORT, k8s://HOST "
+            "or yarn"
+        )
+    if not master.startswith(_CLUSTER):
+        return
+    places = [_PLACE.fullmatch(place) for place in master.removeprefix(_CLUSTER).split(",")]
+    problems: list[object] = []
+    for place in filter(None, places):
+        try:
+            socket.create_connection((place[1].strip("[]"), int(place[2])), _PATIENCE).close()
+            return  # another one may be down then
+        except (OSError, OverflowError, UnicodeError) as problem:  # no port, or no name of a host
+            problems.append(getattr(problem, "strerror", None) or problem)
+    if problems:
+        raise _unstarted(master, f"{_UNREACHED} ({problems[0]})")
+
+
+def _unstarted(master: str, why: str) -> TidingsError:
+    # What Spark says of a master that does not answer is what it does then: it stops itself.
+    if not master.startswith("local") and "stopped SparkContext" in why:
+        why = _UNREACHED
+    return TidingsError(f"Spark does not start with the master {master!r}: {why}")
+
+
 def _start(
     app: str, master: str, java_options: list[str], hold: Callable[[], None]
 ) -> SparkSession:
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
-    if not master.startswith(_MASTERS):
-        # Spark says so, too, but with a stack trace that Java prints by itself.
-        raise TidingsError(
-            f"{master!r} is no master of Spark's: give local[*], spark://HOST:PORT, k8s://HOST "
-            "or yarn"
-        )
     local = master.startswith("local")
     with (
         as_file(files("tidings.spark") / "log4j2.properties") as logging,
@@ -128,9 +164,7 @@ def _start(
                 hold()  # Spark has set a handler, which speaks to Java whatever we are saying to it
                 return SparkSession.builder.getOrCreate()
             except Exception as problem:
-                raise TidingsError(
-                    f"Spark does not start with the master {master!r}: {cause(problem)}"
-                ) from problem
+                raise _unstarted(master, cause(problem)) from problem
 
 
 @contextmanager
