@@ -8,6 +8,8 @@ import pytest
 
 from tests.cli.conftest import Run
 from tests.client.brokers import BrokerProcess
+from tests.network.brokers import free_ports
+from tests.spark.brokers import running
 from tidings import connect_sync
 from tidings.broker.store import SQLiteStore
 from tidings.spark.lakes.lake import Lake
@@ -75,3 +77,25 @@ def test_what_is_no_lake_is_told_in_a_line(tmp_path: Path, tidings: Run) -> None
         assert done.returncode == 2
         assert told in done.stderr
         assert len(done.stderr.splitlines()) <= 2, done.stderr
+
+
+@pytest.mark.slow
+def test_no_lake_is_made_for_what_cannot_be_archived(tmp_path: Path, tidings: Run) -> None:
+    lake = tmp_path / "lake"
+    (port,) = free_ports(1)
+    nobody = f"tidings://127.0.0.1:{port}"
+    for arguments, told in (
+        (("--url", nobody, "--master", "none"), "nobody listens there"),
+        (("--url", "paris", "--master", "none"), "'paris' is no broker's address"),
+        (("--url", nobody, "--filter", "n = = 1"), "expected"),
+    ):
+        done = tidings("pipeline", "archive", "--lake", str(lake), *arguments)
+        assert done.returncode == 2
+        assert told in done.stderr
+        assert not lake.exists()
+    with running(tmp_path / "broker") as broker:
+        arguments = ("--url", broker.url, "--master", "spark://127.0.0.1:1")
+        done = tidings("pipeline", "archive", "--lake", str(lake), *arguments)
+        assert done.returncode == 2
+        assert "no master can be reached there" in done.stderr
+        assert not lake.exists()

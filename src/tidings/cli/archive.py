@@ -11,7 +11,8 @@ import typer
 from tidings.cli.complaints import remark
 from tidings.cli.progress import Line
 from tidings.cli.stopping import stopped_by_signals
-from tidings.events import TidingsError
+from tidings.client import connect_sync
+from tidings.events import Filter, TidingsError
 from tidings.spark.archiving.archive import GapError, Report, archive
 from tidings.spark.lakes.lake import Lake
 from tidings.spark.sessions import session_or_none
@@ -30,11 +31,16 @@ def archive_events(
     skip_gaps: bool,
 ) -> None:
     """Archive until it is stopped, or has caught up; tells how it goes on stderr."""
-    place, line, stop = Lake(lake, filter=filter), Line(), stopped_by_signals()
+    wanted = None if filter is None else Filter.parse(filter)
+    if not _is_nothing(lake):
+        Lake(lake, filter=wanted)  # what is wrong with it is known soonest
+    with connect_sync(url, token=token, tls=authority):
+        pass  # somebody is there
+    line, stop = Line(), stopped_by_signals()
     with ends_told(), session_or_none("tidings archive", master=master) as spark:
         report = archive(
             url,
-            place,
+            Lake(lake, filter=wanted),  # made only now: it would stay with its filter
             token=token,
             tls=authority,
             spark=spark,
@@ -65,6 +71,10 @@ def ends_told() -> Iterator[None]:
     except Stopped:
         remark("stopped before it had begun")
         raise typer.Exit from None
+
+
+def _is_nothing(path: Path) -> bool:
+    return not any(path.iterdir()) if path.is_dir() else not path.exists()
 
 
 def _told(report: Report) -> str:
