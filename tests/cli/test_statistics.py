@@ -12,8 +12,9 @@ import pyarrow.parquet as parquet
 import pytest
 
 from tests.cli.conftest import Run
+from tests.network.brokers import free_ports
 from tidings.cli.statistics import tell_statistics, wanted_by, write
-from tidings.events import Filter, Notification
+from tidings.events import Filter, Notification, TidingsError
 from tidings.routing import Statistics
 from tidings.spark.bulk.registrations import cancellation, registration
 from tidings.spark.lakes.lake import Lake
@@ -63,13 +64,13 @@ def test_it_writes_a_report_tables_and_a_picture(tmp_path: Path, tidings: Run) -
     assert (out / "distributions.svg").read_text().startswith("<?xml")
 
 
-def computed(folder: Path, *, filters: Path | None) -> set[str]:
+def computed(folder: Path, *, filters: Path | None, publish: str | None = None) -> set[str]:
     """The names of what is in the folder `out` after computing without Spark."""
     tell_statistics(
         folder / "lake",
         folder / "out",
         filters=filters,
-        publish=None,
+        publish=publish,
         token=None,
         authority=None,
         master="none",
@@ -83,6 +84,15 @@ def test_what_an_earlier_run_has_written_does_not_stay(tmp_path: Path) -> None:
     some = computed(tmp_path, filters=tmp_path / "filters.tsv")
     tables = {"filters.parquet", "mergers.parquet", "overlaps.parquet"}
     assert computed(tmp_path, filters=None) == some - tables
+
+
+def test_nothing_is_computed_to_be_published_where_nobody_is(tmp_path: Path) -> None:
+    Lake(tmp_path / "lake").append([Archived("b", 1, NOON, Notification({"n": 1}))], "test", 1)
+    (port,) = free_ports(1)
+    for url, told in ((f"tidings://127.0.0.1:{port}", "nobody listens"), ("paris", "no broker's")):
+        with pytest.raises(TidingsError, match=told):
+            computed(tmp_path, filters=None, publish=url)
+        assert not (tmp_path / "out").exists()
 
 
 def test_names_of_bulk_subscriptions_name_no_brokers(tmp_path: Path) -> None:

@@ -43,8 +43,11 @@ def tell_statistics(
     master: str,
 ) -> None:
     """Compute, write everything to `out`, and publish it if asked to; a summary on stdout."""
-    wanted = {} if filters is None else wanted_by(filters)
     opened = existing(lake)
+    if publish is not None:
+        with connect_sync(publish, token=token, tls=authority):
+            pass  # somebody is there: what takes long is not done for nothing
+    wanted = {} if filters is None else wanted_by(filters)
     out.mkdir(parents=True, exist_ok=True)
     line = Line()
     with session_or_none("tidings statistics", master=master) as spark:
