@@ -99,7 +99,7 @@ def test_names_of_bulk_subscriptions_name_no_brokers(tmp_path: Path) -> None:
     Lake(tmp_path / "lake").append([Archived("b", 1, NOON, Notification({"n": 1}))], "test", 1)
     said = [registration(f"{user}/alerts", "n = 1") for user in ("alice", "bob")]
     events = [Archived("b", n, NOON, each) for n, each in enumerate(said, start=1)]
-    Lake(tmp_path / "bulk").append(events, "test", 1)
+    Lake(tmp_path / "bulk" / "registrations").append(events, "test", 1)
     computed(tmp_path, filters=tmp_path / "bulk")
     filters = parquet.read_table(tmp_path / "out" / "filters.parquet").to_pylist()
     assert [(row["key"], row["broker"]) for row in filters] == [
@@ -170,5 +170,6 @@ def test_bulk_subscriptions_are_filters_too(tmp_path: Path) -> None:
         cancellation("paris/1"),
     ]
     events = [Archived("b", n, NOON, each) for n, each in enumerate(said, start=1)]
-    Lake(tmp_path / "bulk").append(events, "test", 1)
-    assert wanted_by(tmp_path / "bulk") == {"paris/2": Filter.parse("price > 10")}
+    Lake(tmp_path / "deliver" / "registrations").append(events, "test", 1)
+    for folder in (tmp_path / "deliver" / "registrations", tmp_path / "deliver"):
+        assert wanted_by(folder) == {"paris/2": Filter.parse("price > 10")}

@@ -55,7 +55,7 @@ def tell_statistics(
             spark,
             opened,
             wanted,
-            owner=broker_of if filters is None or not _is_lake(filters) else one_broker,
+            owner=broker_of if filters is None or _registrations(filters) is None else one_broker,
             progress=lambda done, total: line.count(done, total, "events"),
         )
     line.clear()
@@ -73,15 +73,20 @@ def tell_statistics(
 
 
 def wanted_by(path: Path) -> dict[str, Filter]:
-    """The filters of a file, or of a lake of registrations: the bulk subscriptions in force."""
-    if _is_lake(path):
-        return dict(Registrations().hear(Lake(path).events(ALL)).added)
+    """The filters of a file, or of a lake of registrations: the bulk subscriptions in force.
+
+    The folder in which `deliver` keeps that lake will do, too.
+    """
+    if (lake := _registrations(path)) is not None:
+        return dict(Registrations().hear(Lake(lake).events(ALL)).added)
     with progress() as shown:
         return {str(key): f for key, f in read_filters(path, None, shown)}
 
 
-def _is_lake(path: Path) -> bool:
-    return (path / "_delta_log").is_dir()
+def _registrations(path: Path) -> Path | None:
+    """The lake of registrations in a folder, if there is one."""
+    places = (path, path / "registrations")
+    return next((place for place in places if (place / "_delta_log").is_dir()), None)
 
 
 # -- events ----------------------------------------------------------------------------------------

@@ -192,7 +192,7 @@ def statistics(
             "--filters",
             metavar="FILE",
             help="Filters as `tidings match` takes them (the key paris/7 is of the broker paris),"
-            " or a lake of registrations.",
+            " or the folder of `deliver`.",
         ),
     ] = None,
     publish: Annotated[
