@@ -184,6 +184,17 @@ def test_what_was_begun_is_gone_on_with(
         Audit(out, FILTERS, tmp_path / "new")
 
 
+def test_what_was_begun_is_gone_on_with_where_the_lake_is_now(tmp_path: Path) -> None:
+    events = fill(tmp_path / "lake", ODD)
+    out = tmp_path / "heard"
+    Audit(tmp_path / "lake", FILTERS, out)
+    moved = (tmp_path / "lake").rename(tmp_path / "moved")
+    again = Audit(moved, FILTERS, out)
+    assert again.was_begun
+    assert again.run(None).lake == moved
+    check(out, events, FILTERS)
+
+
 def test_what_was_begun_is_not_thrown_away_for_another_question(
     lake: tuple[Path, list[Archived]], tmp_path: Path
 ) -> None:

@@ -81,6 +81,7 @@ class About(msgspec.Struct, frozen=True):
     format: str
     asked: Asked
     path: str
+    """Where the lake was then; it may be gone on with where it is now."""
     began: datetime
     """The lake is as it was then."""
     since: Place
@@ -117,6 +118,7 @@ class Audit:
         self._filters = filters
         self._kind = kind_of(list(filters))
         question = Question.of(lake, None, since, until)
+        self._lake = question.lake
         lake_id = str(question.table().metadata().id)
         digest = named or _digest(filters)
         asked = Asked(lake_id, digest, _said(since), _said(until), is_listed)
@@ -268,7 +270,7 @@ class Audit:
 
     def _work(self) -> Callable[[Task], Done]:
         about = self._about
-        question = Question(Path(about.path), Filter.all(), about.window)
+        question = Question(self._lake, Filter.all(), about.window)
         job = Job(
             question=question,
             held=question.schema(),
@@ -326,7 +328,7 @@ class Audit:
         matched = about[b"matched"].decode()
         return Summary(
             out=self.out,
-            lake=Path(self._about.path),
+            lake=self._lake,
             window=self._about.window,
             began=self._about.began,
             is_listed=self._about.asked.is_listed,
