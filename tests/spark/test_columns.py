@@ -255,3 +255,22 @@ def test_a_name_that_is_there_twice_is_refused(spark: Any) -> None:
     twice = spark.sql("SELECT 1 AS `a.b`, named_struct('b', 2) AS a")
     with pytest.raises(TidingsError, match=r"'a\.b': there are two such columns"):
         column("a.b = 1", twice.schema)
+
+
+def test_names_that_spark_takes_for_the_same_are_refused_if_they_are_asked_for(spark: Any) -> None:
+    rows = spark.sql(
+        "SELECT 1 AS Price, 2 AS price, 3 AS n, named_struct('A', 4, 'a', 5) AS s, "
+        "named_struct('x', 6) AS T, named_struct('y', 7) AS t"
+    )
+    held = {"price = 2": "price", "Price = 1": "Price", "s.a = 5": "s.a", "t.y = 7": "t.y"}
+    for text, name in held.items():
+        for ask in (lambda f: column(f, rows.schema), lambda f: match(rows, {"it": f})):
+            with pytest.raises(TidingsError, match=rf"'{name}': Spark takes the columns .* and "):
+                ask(text)
+    assert rows.where(column("n = 3", rows.schema)).count() == 1, "nobody asks for the others"
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        for text in held:
+            assert rows.where(column(text, rows.schema)).count() == 1
+    finally:
+        spark.conf.unset("spark.sql.caseSensitive")

@@ -7,9 +7,9 @@ expressions or our index, takes it from here, so that both see the same values.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
-from pyspark.sql import Column
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 from pyspark.sql import types as T  # noqa: N812
 
@@ -44,6 +44,8 @@ class Kind(NamedTuple):
 NESTED: Final = Kind(SET, "nested")
 """An element that is no scalar, so that what holds it is no set."""
 
+Path: TypeAlias = tuple[str, ...]
+"""A column, and a field in it, and so on."""
 _LONG: Final = 18
 """A decimal of so many digits fits 64 bits."""
 
@@ -94,12 +96,19 @@ def _without_nan(number: Column) -> Column:
 class Attributes(Mapping[str, Attribute]):
     """The attributes of a schema; one that cannot be compared is an error only if asked for."""
 
-    def __init__(self, fields: dict[str, tuple[str, T.DataType]]) -> None:
-        self._fields = fields
+    def __init__(
+        self,
+        fields: dict[str, tuple[Path, T.DataType]],
+        spelt: dict[Path, list[Path]] | None = None,
+    ) -> None:
+        """`spelt` are columns, and their fields, by their names in small letters; without it, no
+        two of them have the same."""
+        self._fields, self._spelt = fields, spelt or {}
 
     def __getitem__(self, name: str) -> Attribute:
         path, held = self._fields[name]
-        value = F.col(path)
+        self._check(name, path)
+        value = F.col(".".join(map(quoted, path)))
         if isinstance(held, T.ArrayType):
             element = _kind(held.elementType, name, nested=True)
             if element.cast is not None and element is not NESTED:
@@ -107,6 +116,17 @@ class Attributes(Mapping[str, Attribute]):
             return Attribute(name, value, Kind(SET), element, held.containsNull)
         kind = _kind(held, name)
         return Attribute(name, value if kind.cast is None else value.cast(kind.cast), kind)
+
+    def _check(self, name: str, path: Path) -> None:
+        """`TidingsError` if Spark cannot tell it from another one."""
+        for end in range(1, len(path) + 1):
+            alike = self._spelt.get(_small(path[:end]), [])
+            if len(alike) > 1 and not _is_case_sensitive():
+                columns = " and ".join(sorted(repr(".".join(each)) for each in alike))
+                raise TidingsError(
+                    f"attribute {name!r}: Spark takes the columns {columns} for the same one; "
+                    "rename one of them, or set spark.sql.caseSensitive to true"
+                )
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._fields)
@@ -117,20 +137,30 @@ class Attributes(Mapping[str, Attribute]):
 
 def attributes(schema: T.StructType) -> Attributes:
     """The attributes of rows with this schema, by name."""
-    found: dict[str, tuple[str, T.DataType]] = {}
-    waiting: list[tuple[tuple[str, ...], T.DataType]] = [
+    found: dict[str, tuple[Path, T.DataType]] = {}
+    spelt: dict[Path, list[Path]] = {}
+    waiting: list[tuple[Path, T.DataType]] = [
         ((field.name,), field.dataType) for field in schema.fields
     ]
     while waiting:
         path, held = waiting.pop()
+        spelt.setdefault(_small(path), []).append(path)
         name = ".".join(path)
         if isinstance(held, T.StructType):
             waiting += [((*path, field.name), field.dataType) for field in held.fields]
         elif name in found:
             raise TidingsError(f"attribute {name!r}: there are two such columns")
         elif not isinstance(held, T.NullType):
-            found[name] = (".".join(map(quoted, path)), held)
-    return Attributes(found)
+            found[name] = (path, held)
+    return Attributes(found, spelt)
+
+
+def _small(path: Path) -> Path:
+    return tuple(name.lower() for name in path)
+
+
+def _is_case_sensitive() -> bool:
+    return SparkSession.active().conf.get("spark.sql.caseSensitive") == "true"
 
 
 def quoted(name: str) -> str:

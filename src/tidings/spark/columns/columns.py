@@ -22,7 +22,8 @@ def column(filter: Filter | str, schema: StructType) -> Column:
     by exact value. What notifications do not know is converted: a decimal is the nearest double
     (or a whole number, if it has no fraction and at most 18 digits), a date is its midnight in UTC,
     a time without a zone is in UTC. An array is a set; one that holds null is present, but no set.
-    Names are those of the schema to the letter: a filter on `Price` does not mean `price`.
+    Names are those of the schema to the letter: a filter on `Price` does not mean `price`. Where
+    there are both, Spark can tell them apart only if `spark.sql.caseSensitive` is set.
 
     If the schema is that of a lake (all columns that every lake has are there), an attribute is
     what the lake says it is: it may have several columns, `price` and `price$string`, or be in

@@ -61,7 +61,7 @@ def column_in_lake(filter: Filter, schema: StructType) -> Column:
 
 def _attributes(names: set[str], schema: StructType) -> dict[str, list[Attribute]]:
     columns = columns_in(schema)
-    known = Attributes({f.name: (quoted(f.name), f.dataType) for f in schema})
+    known = Attributes({f.name: ((f.name,), f.dataType) for f in schema})
     return {n: [known[column] for column in columns.get(n, {}).values()] for n in names}
 
 
