@@ -9,7 +9,7 @@ events at a time where they match much. Nothing here knows of Spark.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -158,7 +158,7 @@ class Selectivity:
             counts = counts.plus(self._counted(some.num_rows, rows, numbers))
         return counts
 
-    def _counted(self, events: int, rows: Numbers, numbers: Numbers) -> Counts:
+    def _counted(self, events: int, rows: npt.NDArray[Any], numbers: npt.NDArray[Any]) -> Counts:
         """Of so many events, given pairs of their numbers and of those of what they match."""
         is_filter = numbers < self._filters
         heard = np.zeros((events, self._brokers), np.float32)
