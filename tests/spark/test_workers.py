@@ -20,5 +20,6 @@ def test_what_a_task_has_loaded_is_not_searched_for_garbage_after_each(
 ) -> None:
     fill(tmp_path / "lake", ODD)
     Audit(tmp_path / "lake", {"low": Filter.parse("x < 5")}, tmp_path / "out").run(spark)
-    held = spark.sparkContext.parallelize([0], 1).map(lambda _: gc.get_freeze_count()).first()
-    assert held > 10_000
+    # The audit was one task of one of the processes, whichever that was.
+    held = spark.sparkContext.parallelize(range(8), 8).map(lambda _: gc.get_freeze_count())
+    assert held.max() > 10_000
