@@ -150,17 +150,19 @@ def _match_part(
 ) -> list[tuple[I32, I32]]:
     """Pairs for some of the events, in pieces as large as the buffers."""
     scratch = Scratch(segment)
+    out = np.empty(max(segment.most, _ROOM), np.int32)
+    rows = np.empty(len(out), np.int32)
     count = np.zeros(1, np.int64)
     found: list[tuple[I32, I32]] = []
     while first < last:
-        out = np.empty(max(segment.most, _ROOM), np.int32)
-        rows = np.empty(len(out), np.int32)
         first = kernels.match_rows(
             segment.i64, segment.i32, segment.bits, segment.source.died, scratch.seen,
             version if segment.source.dead else -1, *prepared,  # type: ignore[call-arg]
             first, last, segment.most, scratch.keys, scratch.work, out, rows, count,
         )  # fmt: skip
-        found.append((rows[: count[0]], out[: count[0]]))
+        pair = rows[: count[0]], out[: count[0]]
+        # A piece may be small, and the buffers large; but the last one need not be copied.
+        found.append(pair if first == last else (pair[0].copy(), pair[1].copy()))
     return found
 
 
