@@ -20,9 +20,9 @@ from tidings.events import TidingsError
 
 ROWS: Final = 32_768
 """So many rows are read at once."""
-_LEAST: Final = 500_000
+_LEAST: Final = 200_000
 _MOST: Final = 1_000_000
-_TASKS: Final = 32
+_TASKS: Final = 16
 """A task is for so many rows; in between, it is this number of tasks. To begin one costs Spark as
 much as matching some fifty thousand rows."""
 
