@@ -144,7 +144,13 @@ MESSAGES = {
     requests.Detach: st.builds(requests.Detach, st.booleans()),
     requests.Accepted: st.builds(requests.Accepted, ids, numbers),
     requests.Refused: st.builds(
-        requests.Refused, ids, texts, st.none() | cursors, texts, st.integers(0, 2**60)
+        requests.Refused,
+        ids,
+        texts,
+        st.none() | cursors,
+        texts,
+        st.integers(0, 2**60),
+        st.booleans(),
     ),
     requests.Resend: st.builds(requests.Resend),
     requests.Progress: st.builds(requests.Progress, ids, cursors, st.booleans()),
@@ -321,7 +327,7 @@ def test_tags_and_the_order_of_fields_are_fixed():
         10: "Detach forget",
         11: "Copy id stream after upto",
         16: "Accepted id number",
-        17: "Refused id reason cursor stream position",
+        17: "Refused id reason cursor stream position is_passing",
         18: "Resend ",
         19: "Progress id cursor is_live",
         20: "Missed id count",

@@ -117,9 +117,9 @@ class Border:
     def _pass_on(self, body: Any) -> None:
         self._host.handle(Request(self.session, body, time()))
 
-    def _refuse(self, id: str, reason: str) -> None:
+    def _refuse(self, id: str, reason: str, *, is_passing: bool = False) -> None:
         self._counts.refused += 1
-        self._host.post(self._connection, Refused(id, reason))
+        self._host.post(self._connection, Refused(id, reason, is_passing=is_passing))
 
     # -- publishing ----------------------------------------------------------------------------
 
@@ -135,7 +135,7 @@ class Border:
         trouble = self._host.trouble
         if trouble is not None:
             for number in range(body.number, body.number + len(notifications)):
-                self._refuse_publication(number, trouble)
+                self._refuse_publication(number, trouble, is_passing=True)
             return
         if self._limits.publish_rate is not None:
             self._slow_down(len(notifications), self._limits.publish_rate)
@@ -163,9 +163,9 @@ class Border:
         if run:
             self._pass_on(Publish(first, tuple(run)))
 
-    def _refuse_publication(self, number: int, reason: str) -> None:
+    def _refuse_publication(self, number: int, reason: str, *, is_passing: bool = False) -> None:
         self._host.remember(self.session, number, reason)
-        self._refuse(str(number), reason)
+        self._refuse(str(number), reason, is_passing=is_passing)
 
     def _slow_down(self, events: int, rate: int) -> None:
         """Read the next request when it is time for it: nothing is lost by being fast."""

@@ -13,6 +13,7 @@ from tidings.client.errors import (
     ConnectionFailed,
     CursorTooOld,
     PublishRefused,
+    PublishRefusedForNow,
     RequestRefused,
     SubscriptionRefused,
 )
@@ -31,6 +32,7 @@ __all__ = [
     "PlainClient",
     "PlainSubscription",
     "PublishRefused",
+    "PublishRefusedForNow",
     "RequestRefused",
     "Subscription",
     "SubscriptionRefused",

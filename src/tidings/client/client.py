@@ -27,6 +27,7 @@ from tidings.client.errors import (
     ConnectionFailed,
     CursorTooOld,
     PublishRefused,
+    PublishRefusedForNow,
     RequestRefused,
 )
 from tidings.client.outbox import Limits, Publication
@@ -617,7 +618,8 @@ def _settle(publication: Publication, refusal: Refused | None) -> None:
     if refusal is None:
         publication.receipt.kept(publication.number)
     else:
-        publication.receipt.failed(PublishRefused(refusal.reason))
+        error = PublishRefusedForNow if refusal.is_passing else PublishRefused
+        publication.receipt.failed(error(refusal.reason))
 
 
 def _follow(ticks: list[int], at: int) -> None:

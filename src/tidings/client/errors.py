@@ -29,6 +29,10 @@ class PublishRefused(RequestRefused):
     """The broker did not take a notification. Nobody will hear of it."""
 
 
+class PublishRefusedForNow(PublishRefused):
+    """The broker cannot write to its disk. Published again later, the notification may be kept."""
+
+
 class SubscriptionRefused(RequestRefused):
     """The broker did not start a subscription, or has ended it."""
 

@@ -137,6 +137,8 @@ class Refused(msgspec.Struct, frozen=True, array_like=True, tag=17):
     """which stream's they were,"""
     position: int = 0
     """and where in it the subscription is."""
+    is_passing: bool = False
+    """It may be carried out when it is asked for again later."""
 
 
 class Resend(msgspec.Struct, frozen=True, array_like=True, tag=18):

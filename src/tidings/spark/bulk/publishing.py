@@ -32,7 +32,7 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from tidings.client import connect_sync
+from tidings.client import PublishRefusedForNow, connect_sync
 from tidings.events import Notification, TidingsError
 from tidings.node.records import Rows, pack_notification
 from tidings.spark.bulk.judging import Judged, subscriptions, wanted
@@ -160,7 +160,9 @@ class Publisher:
         self.missed = 0
         """So many names were not reached."""
         self._fresh: list[Notification] = []
-        self._under_way: deque[tuple[Future[int], list[tuple[Notification, str]]]] = deque()
+        self._under_way: deque[tuple[Future[int], list[tuple[Notification, TidingsError]]]] = (
+            deque()
+        )
 
     @property
     def refused(self) -> int:
@@ -250,10 +252,10 @@ class Publisher:
         while len(self._under_way) >= _UNDER_WAY:
             self._wait()
         fresh, self._fresh = self._fresh, []
-        refusals: list[tuple[Notification, str]] = []
+        refusals: list[tuple[Notification, TidingsError]] = []
 
         def refuse(index: int, problem: TidingsError) -> None:
-            refusals.append((fresh[index], str(problem)))
+            refusals.append((fresh[index], problem))
 
         self._under_way.append((self._client.publish_soon(fresh, on_refused=refuse), refusals))
 
@@ -271,8 +273,12 @@ class Publisher:
                 )
         self._under_way.popleft()
         future.result()
-        for delivery, reason in refusals:
-            self._refuse(delivery, reason)
+        for delivery, problem in refusals:
+            if isinstance(problem, PublishRefusedForNow):
+                raise TidingsError(
+                    f"{problem}; deliveries will go on behind number {self._client.kept}"
+                )
+            self._refuse(delivery, str(problem))
 
     def _refuse(self, delivery: Notification, reason: str) -> None:
         where = {"id": delivery[ID], "names": len(delivery[FOR])}

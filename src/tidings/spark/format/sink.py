@@ -31,7 +31,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from tidings.client import Client, connect
+from tidings.client import Client, PublishRefusedForNow, connect
 from tidings.events import Notification, TidingsError
 from tidings.spark.format.letters import DeadLetters
 from tidings.spark.format.notifications import PLAIN, Notifications
@@ -192,12 +192,17 @@ class _Writer:
     ) -> list[tuple[Row, str]]:
         """Publish rows; which of them the broker refuses, and why.
 
-        It waits as long as the broker keeps something now and then.
+        It waits as long as the broker keeps something now and then. If there will be another try,
+        what is refused for now is left to that, which is told what will never be kept.
         """
         refused: list[tuple[Row, str]] = []
 
+        passing: list[str] = []
+
         def refuse(index: int, problem: TidingsError) -> None:
             reason = str(problem)
+            if isinstance(problem, PublishRefusedForNow):
+                passing.append(reason)
             if self._options.advertise is None and reason.endswith(_ADVERTISE):
                 reason += ", with the option advertise"
             refused.append((rows[index], reason))
@@ -217,6 +222,9 @@ class _Writer:
                     f"{timeout:g} seconds; {self._prospect(manifest, done)}"
                 )
         work.result()
+        if passing and self._resumes:
+            done = max(0, client.kept - manifest.behind)
+            raise TidingsError(f"{passing[-1]}; {self._prospect(manifest, done)}")
         return refused
 
     def _noted(
