@@ -22,13 +22,15 @@ class BrokerProcess:
         self._config = config
         self._process: subprocess.Popen[str] | None = None
 
-    def start(self) -> None:
-        config = self.folder / "tidings.toml"
-        config.write_text(self._config)
+    def start(self, *, config: str | None = None) -> None:
+        """With another configuration, or as it was."""
+        self._config = self._config if config is None else config
+        file = self.folder / "tidings.toml"
+        file.write_text(self._config)
         self._log = (self.folder / "log").open("a")
         self._process = subprocess.Popen(
             [
-                *[*PROGRAM, "up", "--config", str(config), "--name", self.name],
+                *[*PROGRAM, "up", "--config", str(file), "--name", self.name],
                 *["--listen", f"127.0.0.1:{self.port}", "--store", str(self.folder / "store")],
             ],
             stdout=subprocess.PIPE,

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.slow
 class Here(BrokerProcess):
     """A broker in a thread of this process, whose disk can be made to be full."""
 
-    def start(self) -> None:
+    def start(self, *, config: str | None = None) -> None:
         self._up, self._down = threading.Event(), asyncio.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._run()))
         self._thread.start()

@@ -11,6 +11,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from errno import ENOSPC
 from itertools import pairwise
 from pathlib import Path
 from time import monotonic
@@ -28,7 +29,7 @@ from tidings.events import TidingsError
 from tidings.spark.archiving.archive import archive
 from tidings.spark.bulk import publishing
 from tidings.spark.bulk.judging import Judged, Table
-from tidings.spark.bulk.publishing import ROOM, Delivering, delivered, lanes
+from tidings.spark.bulk.publishing import ROOM, Delivering, Publisher, delivered, lanes
 from tidings.spark.bulk.registrations import ALL, FOR, registration
 from tidings.spark.format.options import reading
 from tidings.spark.lakes.lake import Lake
@@ -227,6 +228,58 @@ def test_what_was_refused_to_a_task_that_failed_is_a_dead_letter_of_the_next(
         reached = {id for id, _ in published(broker)}
         assert (len(reached), len(letters)) == (2_000, 1_000)
         assert len(reached | letters) == count
+
+
+@pytest.mark.parametrize(("first", "then"), [(4_096, 1 << 20), (1 << 20, 4_096)])
+def test_what_is_too_large_now_may_be_taken_later_and_the_others_keep_their_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: int, then: int
+) -> None:
+    count, send = 3_000, Publisher._send
+    with running(tmp_path / "broker") as broker:
+        with connect_sync(broker.url) as client:
+            client.publish(registration("all", "EXISTS n"))
+            client.publish_many({"n": n, "text": "x" * 60 * (99 - n % 100)} for n in range(count))
+        served = Served(broker, tmp_path, events=0, names=0)
+        task = served.task(start=1, end=1 + count)
+
+        def sent(self: Publisher) -> None:
+            send(self)
+            while self._under_way:
+                self._wait()
+            raise TidingsError("it fails when all of a list is kept")
+
+        broker.stop()
+        broker.start(config=f"[limits]\nframe = {first}\n")
+        monkeypatch.setattr(Publisher, "_send", sent)
+        with pytest.raises(TidingsError, match="it fails"):
+            served.run(task)
+        monkeypatch.undo()
+        broker.stop()
+        broker.start(config=f"[limits]\nframe = {then}\n")
+        counts = served.run(task)
+        files = [file.read_text().splitlines() for file in served.letters.iterdir()]
+        letters = {json.loads(line)["id"] for lines in files for line in lines}
+        reached = published(broker)
+        assert set(reached.values()) == {1}
+        assert not letters & {id for id, _ in reached}
+        assert len(letters) + len(reached) == count
+        assert (counts["delivered"], counts["refused"]) == (len(reached), len(letters))
+
+
+def test_a_task_that_cannot_write_its_letters_leaves_no_client_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running(tmp_path / "broker", config="[limits]\nattributes = 3\n") as broker:
+        served = Served(broker, tmp_path, events=1, names=1)
+        before = threading.active_count()
+
+        def full(_: int) -> None:
+            raise OSError(ENOSPC, "there is no room")
+
+        monkeypatch.setattr("tidings.spark.format.letters.os.fsync", full)
+        with pytest.raises(OSError, match="there is no room"):
+            served.run(served.task())
+        assert threading.active_count() == before
 
 
 def test_a_broker_remembers_more_refusals_than_a_task_may_have_to_write_down() -> None:

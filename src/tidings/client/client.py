@@ -484,7 +484,11 @@ class Client:
         return many.kept
 
     def _add(self, notification: Notification, receipt: Any) -> None:
-        self._session.outbox.add(notification, receipt)
+        try:
+            self._session.outbox.add(notification, receipt)
+        except PublishRefused as problem:
+            receipt.failed(problem)
+            return
         self._added += 1
         self._soon()
 

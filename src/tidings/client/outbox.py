@@ -92,9 +92,16 @@ class Outbox:
         return len(self) >= self.limits.count or self._size >= self.limits.size
 
     def add(self, notification: Notification, receipt: Any = None) -> Publication:
-        """Take something to be published; `PublishRefused` if it is too large."""
+        """Take something to be published; `PublishRefused` if it is too large.
+
+        It has its number then, too: which one a notification has does not depend on the broker.
+        """
         publication = Publication(notification, receipt)
         if publication.size > self.largest:
+            self._number_all()
+            self._left_out.append(Publish(self._next, ()))
+            self._will_not_send(self._next)
+            self._next += 1
             raise PublishRefused(self.too_large(publication))
         self._waiting.append(publication)
         self._size += publication.size
@@ -102,10 +109,18 @@ class Outbox:
 
     def leave_out(self, number: int) -> None:
         """Give no number up to this one; what waits already keeps those that it would have got."""
+        self._number_all()
+        self._next = max(self._next, number + 1)
+
+    def _number_all(self) -> None:
         for publication in self._waiting:
             if publication.number == 0:
                 publication.number, self._next = self._next, self._next + 1
-        self._next = max(self._next, number + 1)
+
+    def _will_not_send(self, number: int) -> None:
+        self._refused[number] = None
+        if len(self._refused) > self.limits.frames * self.limits.most:
+            del self._refused[next(iter(self._refused))]  # a broker knows no more, either
 
     def too_large(self, publication: Publication) -> str:
         """What to say of one above the limit."""
@@ -163,7 +178,7 @@ class Outbox:
 
     def frames(self) -> Iterator[list[Publish]]:
         """What to send now: the requests of one frame after another."""
-        if self._left_out:  # before anything is kept behind them
+        if self.is_open and self._left_out:  # before anything is kept behind them
             left_out, self._left_out = self._left_out, []
             yield left_out
         while self.is_open and self._waiting and len(self._frames) < self.limits.frames:
@@ -212,9 +227,7 @@ class Outbox:
         for place, publication in enumerate(self._sent):  # they come in order: near the front
             if publication.number == number:
                 del self._sent[place]
-                self._refused[number] = None
-                if len(self._refused) > self.limits.frames * self.limits.most:
-                    del self._refused[next(iter(self._refused))]  # a broker knows no more, either
+                self._will_not_send(number)
                 self._count_frames()
                 return [self._settle(publication, refusal)]
         return []

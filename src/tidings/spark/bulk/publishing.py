@@ -34,7 +34,7 @@ from pyspark.sql.datasource import InputPartition
 
 from tidings.client import PublishRefusedForNow, connect_sync
 from tidings.events import Notification, TidingsError
-from tidings.node.records import Rows, pack_notification
+from tidings.node.records import Rows
 from tidings.spark.bulk.judging import Judged, subscriptions, wanted
 from tidings.spark.bulk.registrations import FOR, ID, deliveries
 from tidings.spark.format.letters import DeadLetters
@@ -183,7 +183,6 @@ class Publisher:
         # Whoever goes on keeps the letters of those who were there before.
         name = f"{self._task.session}-{start}{f'-{known}' if known else ''}.jsonl"
         self._letters = DeadLetters(self._folder, name)
-        self._largest = client.largest
         client.leave_out(self._number)
         return self
 
@@ -216,15 +215,13 @@ class Publisher:
         finally:
             for work, _ in self._under_way:  # what is refused of them, the next try is told
                 work.cancel()
-            self._letters.close(is_whole=is_whole)
-            self._client.close()
+            try:
+                self._letters.close(is_whole=is_whole)
+            finally:
+                self._client.close()
 
     def put(self, delivery: Notification) -> None:
         """Publish a delivery, with others; waits if much is under way."""
-        size = len(memoryview(pack_notification(delivery)))
-        if size > self._largest:
-            self._refuse(delivery, f"it has {size:,} bytes; the broker takes {self._largest:,}")
-            return  # without a number: it is as large if the task is run again
         self._number += 1
         if self._number > ROOM * self._task.judged.stretch.end:
             raise TidingsError("there are more deliveries of an event than numbers for them")
