@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from queue import Queue
 
 import pytest
 
@@ -99,6 +101,61 @@ def test_callbacks_and_interest(broker: BrokerProcess) -> None:
             client.publish_many([{"n": 0}, {"n": 1}, {"n": 2}])
             assert done.wait(20)
     assert heard == [0, 1, 2]
+
+
+def test_whoever_asks_while_another_thread_closes_is_told(broker: BrokerProcess) -> None:
+    for _ in range(20):
+        client = tidings.connect_sync(broker.url).open()
+        begun, told = threading.Barrier(5), []
+        events = client.subscribe("n < 0")
+
+        def asking(verb: Callable[[], object], begun: threading.Barrier, told: list[str]) -> None:
+            begun.wait()
+            while True:
+                try:
+                    verb()
+                except TimeoutError:
+                    pass
+                except tidings.ClientClosed as problem:
+                    told.append(str(problem))
+                    return
+
+        verbs = [partial(client.publish, {"n": 1}), partial(events.get, timeout=0.001)] * 2
+        threads = [threading.Thread(target=asking, args=(v, begun, told)) for v in verbs]
+        for thread in threads:
+            thread.start()
+        begun.wait()
+        client.publish({"n": 2})
+        client.close()
+        for thread in threads:
+            thread.join()
+        assert len(told) == 4
+
+
+def test_a_callback_that_waits_for_its_client_is_told_that_it_would_wait_for_ever(
+    broker: BrokerProcess,
+) -> None:
+    told: Queue[str] = Queue()
+
+    def hear(event: tidings.Event) -> None:
+        for verb in (client.flush, client.close, lambda: client.publish_many([{"n": 1}])):
+            try:
+                verb()
+            except tidings.TidingsError as problem:
+                told.put(str(problem))
+
+    with tidings.connect_sync(broker.url) as client, client.subscribe("n = 0", callback=hear):
+        client.publish({"n": 0})
+        for _ in range(3):
+            assert "a callback cannot wait" in told.get(timeout=20)
+        client.publish({"n": 1})
+
+
+def test_interest_ends_with_its_client(broker: BrokerProcess) -> None:
+    with tidings.connect_sync(broker.url) as client:
+        interest = client.interest("n > 1")
+        assert next(interest) is False
+    interest.close()
 
 
 def test_nobody_listening_is_an_error_and_leaves_no_thread() -> None:

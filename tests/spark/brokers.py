@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
-from collections.abc import Iterator
+import threading
+from collections.abc import Coroutine, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 from tests.client.brokers import BrokerProcess
 from tidings.broker.batch import batch_of
+from tidings.broker.configuration import Configuration
+from tidings.broker.server import Broker
 from tidings.node import Event
+from tidings.spark.lakes.committed import Committed
+
+_PATIENCE = 60.0
 
 
 @contextmanager
@@ -24,7 +32,37 @@ def running(folder: Path, *, config: str = "") -> Iterator[BrokerProcess]:
         broker.stop()
 
 
-def log_of(broker: BrokerProcess) -> list[Event]:
+class Here:
+    """A broker in a thread of this process, which lets go of events when it is told to."""
+
+    def __init__(self, folder: Path, config: str = "") -> None:
+        self.name, self.folder = "paris", folder
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever)
+        self._thread.start()
+        found = Configuration.parse(
+            config, name=self.name, listen="127.0.0.1:0", store=str(folder / "store"), drain=2.0
+        )
+        asked = None if found.retention.lake is None else Committed(found.retention.lake, self.name)
+        self._broker = Broker(found, archived=asked)
+        self._run(self._broker.start())
+        self.url = f"tidings://{self._broker.address}"
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        asyncio.run_coroutine_threadsafe(work, self._loop).result(_PATIENCE)
+
+    def trim(self) -> None:
+        """Forget all but the last event."""
+        self._run(self._broker.host.trim(before=1e12, size=None))
+
+    def stop(self) -> None:
+        self._run(self._broker.stop())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+def log_of(broker: BrokerProcess | Here) -> list[Event]:
     """All that it keeps, read from its disk."""
     path = f"file:{broker.folder / 'store' / 'broker.db'}?mode=ro"
     with closing(sqlite3.connect(path, uri=True, timeout=30)) as connection:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.client.brokers import BrokerProcess
-from tests.spark.brokers import log_of
+from tests.spark.brokers import Here, log_of
 from tidings.events import Filter
 from tidings.node import Event
 
@@ -46,7 +46,7 @@ def wanted(log: list[Event], begun: list[dict[str, Any]]) -> Counter[tuple[str, 
     return +found
 
 
-def published(broker: BrokerProcess) -> Counter[tuple[str, str]]:
+def published(broker: BrokerProcess | Here) -> Counter[tuple[str, str]]:
     """Who was told of which event, by what is in the broker's log."""
     found: Counter[tuple[str, str]] = Counter()
     for event in log_of(broker):

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.broker.peers import configured
-from tests.client.brokers import BrokerProcess
-from tests.spark.brokers import log_of
+from tests.spark.brokers import Here, log_of
 from tests.spark.delivered import published
 from tests.spark.test_publishing import Served
 from tests.spark.test_refusals import COLUMNS, rows, staged
 from tidings.broker.host import Host
-from tidings.broker.server import Broker
 from tidings.events import TidingsError
 from tidings.spark.format.options import writing
 from tidings.spark.format.sink import BatchWriter, StreamWriter
@@ -24,32 +19,9 @@ from tidings.spark.format.sink import BatchWriter, StreamWriter
 pytestmark = pytest.mark.slow
 
 
-class Here(BrokerProcess):
-    """A broker in a thread of this process, whose disk can be made to be full."""
-
-    def start(self, *, config: str | None = None) -> None:
-        self._up, self._down = threading.Event(), asyncio.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()))
-        self._thread.start()
-        assert self._up.wait(60)
-
-    async def _run(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        store = str(self.folder / "store")
-        async with Broker(configured(self.folder, name=self.name, store=store)) as broker:
-            self.url = f"tidings://{broker.address}"
-            self._up.set()
-            await self._down.wait()
-
-    def stop(self) -> None:
-        self._loop.call_soon_threadsafe(self._down.set)
-        self._thread.join()
-
-
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[Here]:
     here = Here(tmp_path)
-    here.start()
     yield here
     here.stop()
 

@@ -7,7 +7,7 @@ import json
 import random
 import subprocess
 import threading
-from collections.abc import Coroutine, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,43 +17,12 @@ import pytest
 import tidings
 from tests.client.brokers import PROGRAM, program
 from tests.network.brokers import HASTY, ODD, PATIENCE, Network, eventually
-from tidings.broker.configuration import Configuration
-from tidings.broker.server import Broker
-from tidings.client import CursorTooOld, Event, PlainClient
+from tests.spark.brokers import Here
+from tidings.client import ClientClosed, CursorTooOld, Event, PlainClient
 from tidings.client.positions import read_cursor
 from tidings.spark.archiving.archive import archive
-from tidings.spark.lakes.committed import Committed
 from tidings.spark.lakes.history import History, history
 from tidings.spark.lakes.lake import Gap, Lake, LakeError
-
-
-class Here:
-    """A broker in a thread of this process, which lets go of events when it is told to."""
-
-    def __init__(self, folder: Path, config: str = "") -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever)
-        self._thread.start()
-        found = Configuration.parse(
-            config, name="paris", listen="127.0.0.1:0", store=str(folder / "store"), drain=2.0
-        )
-        asked = None if found.retention.lake is None else Committed(found.retention.lake, "paris")
-        self._broker = Broker(found, archived=asked)
-        self._run(self._broker.start())
-        self.url = f"tidings://{self._broker.address}"
-
-    def _run(self, work: Coroutine[Any, Any, None]) -> None:
-        asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE)
-
-    def trim(self) -> None:
-        """Forget all but the last event."""
-        self._run(self._broker.host.trim(before=1e12, size=None))
-
-    def stop(self) -> None:
-        self._run(self._broker.stop())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
 
 
 @pytest.fixture
@@ -260,6 +229,33 @@ def test_an_empty_lake_is_no_hindrance(broker: Here, lake: Lake) -> None:
 
 
 # -- durable ones ------------------------------------------------------------------------------
+
+
+def test_one_that_is_closed_tells_no_more(split: tuple[Here, Lake]) -> None:
+    broker, lake = split
+    with connected(broker) as client:
+        events = History(client, lake, "TRUE", since="begin")
+        events.get()
+        events.close()
+        assert not list(events)
+        with pytest.raises(ClientClosed):
+            events.get()
+        events = History(client, lake, "n < 0", since="begin")
+        told: list[BaseException] = []
+
+        def wait() -> None:
+            try:
+                events.get()
+            except BaseException as problem:
+                told.append(problem)
+
+        thread = threading.Thread(target=wait)
+        thread.start()
+        while events._live is None:  # it is in the lake
+            pass
+        events.close()
+        thread.join()
+        assert isinstance(told[0], ClientClosed)
 
 
 def test_a_durable_one_goes_on_from_the_lake_where_it_was(

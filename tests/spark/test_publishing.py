@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from tests.client.brokers import BrokerProcess
-from tests.spark.brokers import log_of, running
+from tests.spark.brokers import Here, log_of, running
 from tests.spark.delivered import published
 from tidings.broker import refusals
 from tidings.client import connect_sync
@@ -41,7 +41,7 @@ pytestmark = pytest.mark.slow
 class Served:
     """A broker with events that are wanted, and the table of who wants them."""
 
-    def __init__(self, broker: BrokerProcess, folder: Path, events: int, names: int) -> None:
+    def __init__(self, broker: BrokerProcess | Here, folder: Path, events: int, names: int) -> None:
         with connect_sync(broker.url) as client:
             client.advertise("TRUE")
             client.publish_many(registration(f"desk-{n:05}", f"n >= {n}") for n in range(names))

@@ -20,6 +20,7 @@ from collections.abc import (
     Sequence,
 )
 from concurrent.futures import Future
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, TypeVar
 
@@ -32,11 +33,13 @@ from tidings.client.outbox import Limits
 from tidings.client.positions import Beginning
 from tidings.client.receipts import OnRefused
 from tidings.client.subscription import Subscription
-from tidings.events import Filter, Notification
+from tidings.events import Filter, Notification, TidingsError
 
 _T = TypeVar("_T")
 _HANDED_OVER: Final = 4_096
 """So many notifications wait at most to be taken over by the other thread."""
+_LAST_WORDS: Final = 1.0
+"""Seconds for what was asked when the client was closed."""
 
 
 def connect_sync(
@@ -65,6 +68,8 @@ class PlainClient:
         self._client = client
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+        """Held while something is begun, or nothing more can be."""
 
     def open(self) -> PlainClient:
         """Connect; `with` does it."""
@@ -94,33 +99,54 @@ class PlainClient:
 
     def close(self) -> None:
         """Take leave: wait until all is published and acknowledged, at most ten seconds."""
-        if self._thread is not None:
-            try:
-                self._run(self._client.close())
-            finally:
-                self._stop()
+        with suppress(ClientClosed):  # it may be closed, or have never been open
+            self._run(self._client.close())
+        self._stop()
 
     def _stop(self) -> None:
-        assert self._loop is not None
-        assert self._thread is not None
+        with self._lock:
+            thread, self._thread = self._thread, None
+        if self._loop is None or thread is None:
+            return
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._thread = None
+        thread.join()
+        self._loop.run_until_complete(_answered())
         self._loop.close()
 
     def _run(self, work: Coroutine[Any, Any, _T]) -> _T:
         """Have the other thread do something, and wait for it."""
         try:
-            loop = self._opened()
-        except ClientClosed:
+            self._check_thread()
+        except TidingsError:
             work.close()
             raise
-        future = asyncio.run_coroutine_threadsafe(work, loop)
+        future = self._begin(work)
         try:
             return future.result()
         except BaseException:  # an interrupt, perhaps
             future.cancel()
             raise
+
+    def _check_thread(self) -> None:
+        """`TidingsError` to whoever would wait here for ever."""
+        if threading.current_thread() is self._thread:
+            raise TidingsError(
+                "a callback cannot wait for the client that calls it; have another thread do this"
+            )
+
+    def _begin(self, work: Coroutine[Any, Any, _T]) -> Future[_T]:
+        """Have the other thread do something."""
+        with self._lock:
+            try:
+                return asyncio.run_coroutine_threadsafe(work, self._opened())
+            except ClientClosed:
+                work.close()
+                raise
+
+    def _soon(self, callback: Callable[[], None]) -> None:
+        """Have the other thread call something."""
+        with self._lock:
+            self._opened().call_soon_threadsafe(callback)
 
     def _opened(self) -> asyncio.AbstractEventLoop:
         if self._loop is None or self._thread is None:
@@ -195,11 +221,9 @@ class PlainClient:
         The iterable is read in the calling thread, and may wait: each notification is sent as
         soon as it is there.
         """
-        loop = self._opened()
-        belt = _Belt(loop)
-        work = asyncio.run_coroutine_threadsafe(
-            self._client.publish_many(belt.items(), on_refused=on_refused), loop
-        )
+        self._check_thread()
+        belt = _Belt(self._opened())
+        work = self._begin(self._client.publish_many(belt.items(), on_refused=on_refused))
         work.add_done_callback(lambda _: belt.stop())
         try:
             for notification in notifications:
@@ -217,8 +241,7 @@ class PlainClient:
         The future knows how many are kept, when all of them are. `on_refused` is called in the
         client's own thread.
         """
-        work = self._client.publish_many(notifications, on_refused=on_refused)
-        return asyncio.run_coroutine_threadsafe(work, self._opened())
+        return self._begin(self._client.publish_many(notifications, on_refused=on_refused))
 
     def leave_out(self, number: int) -> None:
         """Give notifications from now on numbers above this one; see `Client.leave_out`."""
@@ -239,7 +262,8 @@ class PlainClient:
             while True:
                 yield self._run(_following(interest))
         finally:
-            self._run(_ended(interest))
+            with suppress(ClientClosed):  # it ended with the client
+                self._run(_ended(interest))
 
     def acknowledge(self, durable: str, cursor: Mapping[str, int]) -> None:
         """A durable subscription that nobody reads now has been told of all up to a cursor."""
@@ -271,6 +295,16 @@ def _new_loop() -> asyncio.AbstractEventLoop:
     except ImportError:  # there is none for every platform
         return asyncio.new_event_loop()
     return uvloop.new_event_loop()
+
+
+async def _answered() -> None:
+    """Whoever has asked at the last moment hears that the client is closed."""
+    await asyncio.sleep(0)
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    if others:
+        _, left = await asyncio.wait(others, timeout=_LAST_WORDS)
+        for task in left:
+            task.cancel()
 
 
 async def _following(iterator: AsyncIterator[_T]) -> _T:
@@ -363,10 +397,9 @@ class PlainSubscription:
 
     def acknowledge(self, event: Event) -> None:
         """What `Event.ack` does. Only the last of many is passed on to the other thread."""
-        loop = self._client._opened()
         before, self._last = self._last, event
         if before is None:
-            loop.call_soon_threadsafe(self._pass_on)
+            self._client._soon(self._pass_on)
 
     def _pass_on(self) -> None:
         event, self._last = self._last, None
@@ -407,7 +440,8 @@ class _Belt:
     def _tell(self) -> None:
         if not self._is_told:
             self._is_told = True
-            self._loop.call_soon_threadsafe(self._news.set)
+            with suppress(RuntimeError):  # the client is closed: nobody takes them any more
+                self._loop.call_soon_threadsafe(self._news.set)
 
     async def items(self) -> AsyncIterator[Any]:
         """What was handed over."""

@@ -14,10 +14,10 @@ from pyspark import daemon
 _plain = daemon.worker
 
 
-def worker(connection: socket.socket, authenticated: bool) -> int:
+def worker(sock: socket.socket, authenticated: bool) -> int:
     """Do what Java asks for on a connection; any number but 0 ends the process."""
     try:
-        return _plain(connection, authenticated)
+        return _plain(sock, authenticated)
     except ConnectionError:
         return 1  # there is nobody to tell
 

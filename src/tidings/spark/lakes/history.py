@@ -22,7 +22,7 @@ from time import monotonic
 from types import TracebackType
 from typing import Final
 
-from tidings.client import CursorTooOld, Event, PlainClient, PlainSubscription
+from tidings.client import ClientClosed, CursorTooOld, Event, PlainClient, PlainSubscription
 from tidings.client.positions import Beginning, cursor_text, read_cursor
 from tidings.events import Filter
 from tidings.node.messages import Event as NodeEvent
@@ -67,6 +67,7 @@ class History:
         self._position, self._earliest = start_of(since)
         self._since: Beginning = since if self._earliest is None else self._earliest
         self._missed = self._count = 0
+        self._is_closed = False
         self._done: Event | None = None
         self._said_at = monotonic()
         self._next_past: Event | None = None
@@ -95,6 +96,7 @@ class History:
 
     def close(self) -> None:
         """Hear no more. A durable one goes on later behind what is acknowledged."""
+        self._is_closed = True
         if self._live is not None:
             self._live.close()
         elif self._done is not None:
@@ -143,7 +145,8 @@ class History:
     def get(self, timeout: float | None = None) -> Event:
         """The next event; `TimeoutError` if there is none for so many seconds."""
         event = self._next(timeout)
-        assert event is not None, "a subscription without an end has ended"
+        if event is None:
+            raise ClientClosed("the subscription is closed")
         return event
 
     def acknowledge(self, event: Event) -> None:
@@ -160,7 +163,7 @@ class History:
             self._client.acknowledge(self._durable, self._done.position)
 
     def _next(self, timeout: float | None = None, *, or_live: bool = False) -> Event | None:
-        while True:
+        while not self._is_closed:
             if (event := self._next_past) is not None:
                 self._next_past = next(self._past, None)
                 return event
@@ -174,6 +177,7 @@ class History:
                 continue
             if event is None or self._earliest is None or event.time >= self._earliest:
                 return event
+        return None
 
     # -- from one to the other -----------------------------------------------------------------
 

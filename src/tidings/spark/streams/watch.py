@@ -83,9 +83,14 @@ class Watch:
         broker, pause = self._broker, _PAUSES[0]
         self._over = over = asyncio.get_running_loop().create_future()
         self._look()
-        client = await connect(
-            broker.url, token=broker.token, tls=broker.authority, wait=broker.timeout
+        dialling = asyncio.ensure_future(
+            connect(broker.url, token=broker.token, tls=broker.authority, wait=broker.timeout)
         )
+        await asyncio.wait([dialling, over], return_when=asyncio.FIRST_COMPLETED)
+        if not dialling.done():
+            dialling.cancel()
+            return
+        client = dialling.result()
         try:
             while not over.done():
                 asked = asyncio.ensure_future(ends_known_to(client))
