@@ -53,7 +53,8 @@ def archive_events(
     upto = f", up to {report.cursor}" if report.cursor else ""
     rate = report.events / max(report.seconds, 1e-9)
     typer.echo(
-        f"{report.events:,} events archived in {report.commits:,} commits, "
+        f"{report.events:,} events archived in {report.commits:,} "
+        f"{'commit' if report.commits == 1 else 'commits'}, "
         f"{report.seconds:.1f} s, {rate:,.0f}/s{upto}",
         err=True,
     )

@@ -132,7 +132,7 @@ def _table(*columns: str, words: int) -> Table:
 
 def _brokers(found: Network) -> Table:
     table = _table(
-        "broker", "address", "up for", "sessions", "subscriptions", "events kept", "in/s", "out/s",
+        "broker", "address", "up for", "sessions", "subscriptions", "kept", "in/s", "out/s",
         words=2,
     )  # fmt: skip
     for name, status in sorted(found.brokers.items()):

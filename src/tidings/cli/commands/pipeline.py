@@ -185,7 +185,12 @@ def deliver(
 @commands.command()
 def statistics(
     lake: Annotated[Path, typer.Option("--lake", metavar="DIR", help="The lake to look at.")],
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where to write.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", metavar="DIR", help="Where to write, instead of what an earlier run wrote."
+        ),
+    ],
     filters: Annotated[
         Path | None,
         typer.Option(
