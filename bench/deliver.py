@@ -278,7 +278,7 @@ def _wrong(heard: Path, filters: dict[int, Any]) -> int:
     found = {(name, n) for name, n, _, _ in rows}
     index = Index()
     index.add_many((f"desk-{n}", filters[n]) for n in range(min(LISTENERS, len(filters))))
-    last = max((n for _, n in found), default=-1)
+    last = max((n for _, n in found), default=_DISTINCT)
     matches = [index.match(said) for said in _quotes(_DISTINCT, 0)]
     wanted = {(name, n) for n in range(last + 1) for name in matches[n % _DISTINCT]}
     return len(rows) - len(found) + len(found ^ wanted)

@@ -131,7 +131,7 @@ def _figures(spark: Any, lakes: tuple[Path, Path], size: int, folder: str) -> di
     kernel = max(kernel, _kernel(filters, events)[0])  # others may have used the machine before
     agree = pairs == found["join"] == found["frame"]
     agree &= found["lake, names"] == found["audit, names"] == found["audit, numbers"]
-    agree &= found["audit, names"] == found["counts"]
+    agree &= found["audit, names"] == found["counts"] == found["lake, numbers"]
     return {
         "kernel": kernel,
         "pairs": pairs / events.num_rows,
@@ -160,7 +160,7 @@ def _work(
         "frame": match(frame, named),
         "join": frame.join(F.broadcast(table), "symbol").where("price BETWEEN low AND high"),
     }
-    for way in ("lake, names", "frame"):
+    for way in ("lake, numbers", "lake, names", "frame"):
         found[way] = ways[way].select(F.sum(F.size("matches"))).first()[0]
     found["join"] = ways["join"].count()
 
