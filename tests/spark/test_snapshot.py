@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -36,6 +38,27 @@ def test_equal_filters_have_one_file_and_others_another(tmp_path: Path) -> None:
     assert snapshot.write({"a": Filter.parse("y = 2 AND x = 1")}, tmp_path) == one
     assert snapshot.write({"b": Filter.parse("y = 2 AND x = 1")}, tmp_path) != one
     assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_threads_may_write_the_same_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many = {f"k{n}": Filter.parse(f"x = {n} AND y > {n}") for n in range(100)}
+    ready, pack = threading.Barrier(4), snapshot._packed
+
+    def packed(filters: dict[str, Filter]) -> list[bytes]:
+        pieces = pack(filters)
+        ready.wait()  # so that all of them write now
+        return pieces
+
+    monkeypatch.setattr(snapshot, "_packed", packed)
+    with ThreadPoolExecutor(4) as threads:
+        for turn in range(20):
+            folder = tmp_path / f"{turn}"
+            folder.mkdir()
+            paths = list(threads.map(snapshot.write, [many] * 4, [folder] * 4))
+            assert paths == list(folder.iterdir()) * 4
+            assert snapshot.read(paths[0]) == many
 
 
 def test_a_damaged_file_is_refused(tmp_path: Path) -> None:

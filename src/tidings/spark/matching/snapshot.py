@@ -15,8 +15,8 @@ has made an index of it keeps it for the next batch and the next query. Nothing 
 from __future__ import annotations
 
 import mmap
-import os
 import threading
+import uuid
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from pathlib import Path
@@ -56,7 +56,7 @@ def write(filters: Mapping[Any, Filter], folder: Path) -> Path:
     pieces = _packed(filters)
     path = folder / f"tidings-filters-{_digest(pieces)}.bin"
     if not path.exists():
-        unfinished = path.with_suffix(f".{os.getpid()}")
+        unfinished = path.with_suffix(f".{uuid.uuid4().hex}")  # others may write it now, too
         with unfinished.open("wb") as file:
             file.writelines(pieces)
         unfinished.replace(path)  # whoever sees it sees all of it
