@@ -23,6 +23,7 @@ from tidings.spark.lakes.layout import Archived
 from tidings.spark.matching import heard as written
 from tidings.spark.matching import snapshot
 from tidings.spark.matching.audit import Audit
+from tidings.spark.matching.audit_report import Summary
 
 FILTERS = {**random_filters(60, 5), "never": Filter.none()}
 
@@ -182,6 +183,27 @@ def test_what_was_begun_is_gone_on_with(
         Audit(path, FILTERS, path)
     with pytest.raises(TidingsError, match="there is no lake here"):
         Audit(out, FILTERS, tmp_path / "new")
+
+
+@pytest.mark.parametrize("is_listed", [True, False])
+def test_killed_at_the_very_end_it_goes_on(
+    lake: tuple[Path, list[Archived]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    is_listed: bool,
+) -> None:
+    path, events = lake
+    out = tmp_path / "heard"
+
+    def dying(summary: Summary) -> str:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as killed:
+        killed.setattr("tidings.spark.matching.audit.report", dying)
+        with pytest.raises(KeyboardInterrupt):
+            Audit(path, FILTERS, out, is_listed=is_listed).run(None)
+    Audit(path, FILTERS, out, is_listed=is_listed).run(None)
+    check(out, events, FILTERS, is_listed=is_listed)
 
 
 def test_what_was_begun_is_gone_on_with_where_the_lake_is_now(tmp_path: Path) -> None:

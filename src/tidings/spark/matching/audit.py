@@ -55,6 +55,7 @@ MEMORY: Final = 2 << 30
 """An index takes no more than so many bytes in a process; more filters are in parts."""
 _ABOUT: Final = "audit.json"
 _FOLDERS: Final = ("matches", "counts", "filters")
+"""What is made first; `matches` only where they are listed."""
 _BEFORE: Final = {*_FOLDERS, f".{_ABOUT}"}
 """What is there before an audit has begun: whoever was killed then leaves no more than this."""
 _SUMMARY: Final = "summary.parquet"
@@ -170,7 +171,7 @@ class Audit:
         shutil.rmtree(self._folder)
 
     def _begun(self, question: Question, asked: Asked, memory: int) -> About:
-        for name in _FOLDERS:
+        for name in _FOLDERS if asked.is_listed else _FOLDERS[1:]:
             (self._folder / name).mkdir(parents=True, exist_ok=True)
         found = question.search()
         files = sorted((f["path"], f["num_records"]) for f in found.found)
@@ -308,8 +309,6 @@ class Audit:
         pq.write_table(summary.replace_schema_metadata(about), self._folder / _SUMMARY)
         for left_over in (self._folder / "matches").glob(".*"):
             left_over.unlink()
-        if not self._about.asked.is_listed:
-            (self._folder / "matches").rmdir()
         (self._folder / "report.md").write_text(report(self.summary()), encoding="utf-8")
         if self.out.exists():
             self.out.rmdir()  # it is empty
