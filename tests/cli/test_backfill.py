@@ -82,6 +82,7 @@ def test_a_master_that_is_none_is_told_in_a_sentence(
     done = tidings("pipeline", "match", *arguments, "--out", str(tmp_path / "heard"),
                    "--master", master)  # fmt: skip
     assert (done.returncode, done.stderr) == (2, f"error: {wanted}\n")
+    assert not (tmp_path / "heard.unfinished").exists(), "the lake of then is not what is wanted"
 
 
 @pytest.mark.slow

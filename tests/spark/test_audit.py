@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
 
 from tests.spark.cluster import Cluster
 from tests.spark.lakes import ODD, START, fill
@@ -73,6 +75,7 @@ def test_all_of_it_is_written(
     path, events = lake
     told: list[tuple[int, int]] = []
     audit = Audit(path, FILTERS, tmp_path / "heard", memory=memory)
+    audit.begin()
     files = len(list(path.glob("day=*/*.parquet")))
     assert len(audit.tasks()) == files if memory > 8_000 else len(audit.tasks()) > 2 * files
     summary = audit.run(None, lambda *numbers: told.append(numbers))
@@ -209,7 +212,7 @@ def test_killed_at_the_very_end_it_goes_on(
 def test_what_was_begun_is_gone_on_with_where_the_lake_is_now(tmp_path: Path) -> None:
     events = fill(tmp_path / "lake", ODD)
     out = tmp_path / "heard"
-    Audit(tmp_path / "lake", FILTERS, out)
+    Audit(tmp_path / "lake", FILTERS, out).begin()
     moved = (tmp_path / "lake").rename(tmp_path / "moved")
     again = Audit(moved, FILTERS, out)
     assert again.was_begun
@@ -222,7 +225,7 @@ def test_what_was_begun_is_not_thrown_away_for_another_question(
 ) -> None:
     path, events = lake
     out, since = tmp_path / "heard", START.replace(minute=55)
-    Audit(path, FILTERS, out, since=since)
+    Audit(path, FILTERS, out, since=since).begin()
     with pytest.raises(TidingsError, match=r"heard\.unfinished: .* with other filters .* --out"):
         Audit(path, FILTERS, out)
     audit = Audit(path, FILTERS, out, since=since)
@@ -249,7 +252,7 @@ def test_killed_before_it_had_begun_it_begins_anew(
     with monkeypatch.context() as killed:
         killed.setattr(snapshot, "write", dying)
         with pytest.raises(KeyboardInterrupt):
-            Audit(path, {"other": Filter.all()}, out)
+            Audit(path, {"other": Filter.all()}, out).begin()
     unfinished = out.with_name("heard.unfinished")
     (unfinished / ".audit.json").write_text("{")
     others = unfinished / "letter.txt"
@@ -271,10 +274,23 @@ def test_filters_of_other_types_are_others(
         {"stock": Filter.parse("x IS A 'stock'", schema=Schema(types={"stock": [], "ab": above}))}
         for above in ([], ["stock"])
     )
-    Audit(lake[0], one, tmp_path / "heard")
+    Audit(lake[0], one, tmp_path / "heard").begin()
     assert Audit(lake[0], one, tmp_path / "heard").was_begun
     with pytest.raises(TidingsError, match="begun with other filters"):
         Audit(lake[0], other, tmp_path / "heard")
+
+
+def test_nothing_is_written_before_it_begins(
+    lake: tuple[Path, list[Archived]], tmp_path: Path
+) -> None:
+    assert not Audit(lake[0], FILTERS, tmp_path / "new" / "heard").was_begun
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "file").touch()
+    with pytest.raises(TidingsError, match=f"no folder can be made in {tmp_path / 'file'}"):
+        Audit(lake[0], FILTERS, tmp_path / "file" / "heard")
+    DeltaTable.create(tmp_path / "other", pa.schema([pa.field("x", pa.int64())]))
+    with pytest.raises(TidingsError, match="but no lake"):
+        Audit(tmp_path / "other", FILTERS, tmp_path / "heard")
 
 
 def test_the_root_of_all_folders_is_something_else(lake: tuple[Path, list[Archived]]) -> None:
@@ -288,7 +304,7 @@ def test_how_long_ago_is_that_of_the_day_when_it_began(
     path, out = lake[0], tmp_path / "heard"
     wide, later = "2 hours ago", "10 minutes ago"
     before = datetime.now(UTC)
-    Audit(path, FILTERS, out, since=wide, until=later)
+    Audit(path, FILTERS, out, since=wide, until=later).begin()
     after = datetime.now(UTC)
     again = Audit(path, FILTERS, out, since=wide, until=later)
     assert again.was_begun
@@ -308,6 +324,7 @@ def test_a_process_holds_one_general_part_at_a_time(
 ) -> None:
     general = {f"k{n}": Filter.parse(f"x > {n}") for n in range(60)}
     audit = Audit(lake[0], general, tmp_path / "heard", memory=2_000)
+    audit.begin()
     assert len({task.part.path for task in audit.tasks()}) > 1
     audit.run(None)
     assert len(snapshot._matches) == 1
@@ -321,6 +338,7 @@ def test_spark_writes_the_same(
 ) -> None:
     path, events = lake
     audit = Audit(path, FILTERS, tmp_path / "heard")
+    audit.begin()
     file = next(path.glob("day=*/*.parquet"))
     content = file.read_bytes()
     file.write_bytes(content[:100])

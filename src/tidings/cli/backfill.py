@@ -48,20 +48,30 @@ def match_lake(
         return 0
     if audit.was_begun:
         remark(f"going on with what is in {out}.unfinished")
-    began, line = time.monotonic(), Line()
-    with (
-        stops_told(f"the same command goes on where it was, with {out}.unfinished"),
-        session_or_none("tidings pipeline match", master=master) as spark,
-    ):
-        summary = audit.run(
-            spark,
-            lambda events, matches: line.count(
-                events, audit.events, "events", f", {matches:,} matches"
-            ),
-        )
-    line.clear()
+    began = time.monotonic()
+    summary = _run(audit, master)
     _tell(summary, time.monotonic() - began)
     return 0
+
+
+def _run(audit: Audit, master: str) -> Summary:
+    """Do it; Spark is started first, so that there is nothing to go on with where that fails."""
+    goes_on = f"the same command goes on where it was, with {audit.out}.unfinished"
+    line = Line()
+    with (
+        stops_told(goes_on if audit.was_begun else "the same command begins anew"),
+        session_or_none("tidings pipeline match", master=master) as spark,
+    ):
+        audit.begin()
+        with stops_told(goes_on):
+            summary = audit.run(
+                spark,
+                lambda events, matches: line.count(
+                    events, audit.events, "events", f", {matches:,} matches"
+                ),
+            )
+    line.clear()
+    return summary
 
 
 def _keyed(filters: Sequence[tuple[str | int, Filter]]) -> dict[Any, Filter]:

@@ -18,6 +18,7 @@ lake as it was: what was asked is kept, down to the files of the lake and who re
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -39,7 +40,7 @@ from tidings.spark.format.portions import Portion, portions
 from tidings.spark.jobs import carry_out
 from tidings.spark.lakes.grouping import names_in
 from tidings.spark.lakes.pruning import Place, Window
-from tidings.spark.lakes.search import Question
+from tidings.spark.lakes.search import Question, schema_of
 from tidings.spark.matching import snapshot
 from tidings.spark.matching.asking import KINDS, kind_of
 from tidings.spark.matching.audit_report import Summary, moment, report, span
@@ -99,7 +100,10 @@ class About(msgspec.Struct, frozen=True):
 
 
 class Audit:
-    """One audit, begun or gone on with; `TidingsError` if the folder is somebody else's."""
+    """One audit, to be begun or gone on with; `TidingsError` if the folder is somebody else's.
+
+    Nothing is written before it begins.
+    """
 
     def __init__(
         self,
@@ -118,20 +122,22 @@ class Audit:
         self.out = out.absolute()
         self._filters = filters
         self._kind = kind_of(list(filters))
-        question = Question.of(lake, None, since, until)
-        self._lake = question.lake
-        lake_id = str(question.table().metadata().id)
+        self._memory = memory
+        self._question = Question.of(lake, None, since, until)
+        self._lake = self._question.lake
+        table = self._question.table()
+        schema_of(table)  # so that what is no lake is told now
         digest = named or _digest(filters)
-        asked = Asked(lake_id, digest, _said(since), _said(until), is_listed)
+        self._asked = Asked(str(table.metadata().id), digest, _said(since), _said(until), is_listed)
         self.was_complete = self.was_begun = False
+        self._begun: About | None = None
         if self.out.exists() and (not self.out.is_dir() or any(self.out.iterdir())):
-            self._about = self._checked(asked, question.window)
+            self._begun = self._checked(self._asked, self._question.window)
             self.was_complete, self._folder = True, self.out
             return
         self._folder = self.out.with_name(f"{self.out.name}.unfinished")
-        begun = self._gone_on_with(asked)
-        self.was_begun = begun is not None
-        self._about = begun or self._begun(question, asked, memory)
+        self._begun = self._gone_on_with(self._asked)
+        self.was_begun = self._begun is not None
 
     def _checked(self, asked: Asked, window: Window) -> About:
         """What is said of the whole audit that is there, if it is the one that is asked for."""
@@ -154,7 +160,7 @@ class Audit:
         """What is said of the audit that was begun, if one was."""
         begun = _about(self._folder)
         if begun is None:
-            self._cleared()
+            self._check_room()
         elif begun.asked != asked:
             raise TidingsError(
                 f"{self._folder}: this was begun with other filters or events; remove the folder, "
@@ -162,20 +168,29 @@ class Audit:
             )
         return begun
 
-    def _cleared(self) -> None:
-        """Take away what is left of an audit that was killed before it had begun."""
-        if not self._folder.exists():
+    def _check_room(self) -> None:
+        """The folder can be made, or is what an audit left that was killed before it had begun."""
+        if self._folder.exists():
+            if not {path.name for path in self._folder.iterdir()} <= _BEFORE:
+                raise TidingsError(f"{self._folder}: there is something else here; move it away")
             return
-        if not {path.name for path in self._folder.iterdir()} <= _BEFORE:
-            raise TidingsError(f"{self._folder}: there is something else here; move it away")
-        shutil.rmtree(self._folder)
+        above = next(path for path in self._folder.parents if path.exists())
+        if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
+            raise TidingsError(f"{self._folder}: no folder can be made in {above}")
 
-    def _begun(self, question: Question, asked: Asked, memory: int) -> About:
+    def begin(self) -> None:
+        """From now on it is there to be gone on with, with the lake as it is now."""
+        if self._begun is None:
+            if self._folder.exists():
+                shutil.rmtree(self._folder)
+            self._begun = self._laid_out(self._question, self._asked)
+
+    def _laid_out(self, question: Question, asked: Asked) -> About:
         for name in _FOLDERS if asked.is_listed else _FOLDERS[1:]:
             (self._folder / name).mkdir(parents=True, exist_ok=True)
         found = question.search()
         files = sorted((f["path"], f["num_records"]) for f in found.found)
-        divided = cut(self._filters, needed(self._filters, memory))
+        divided = cut(self._filters, needed(self._filters, self._memory))
         about = About(
             format=FORMAT,
             asked=asked,
@@ -201,6 +216,11 @@ class Audit:
         return about
 
     @property
+    def _about(self) -> About:
+        assert self._begun is not None, "it has not begun"
+        return self._begun
+
+    @property
     def events(self) -> int:
         """How many events there are to look at, or a few more."""
         return sum(p.rows for portion in self._about.portions for p in portion)
@@ -221,6 +241,7 @@ class Audit:
         """Do it all, on Spark if there is one; `told` hears now and then of events and matches."""
         if self.was_complete:
             return self.summary()
+        self.begin()
         tasks = self.tasks()
         left = {task.number for task in tasks}
         before = [counted(path)[0] for n, path in enumerate(self._counts()) if n not in left]
