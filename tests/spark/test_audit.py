@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -21,6 +22,7 @@ from tests.spark.lakes import ODD, START, fill
 from tests.spark.test_lake_match import random_filters
 from tidings.events import Filter, Schema, TidingsError
 from tidings.spark.format import portions
+from tidings.spark.lakes.lake import Lake
 from tidings.spark.lakes.layout import Archived
 from tidings.spark.matching import heard as written
 from tidings.spark.matching import snapshot
@@ -217,6 +219,19 @@ def test_what_was_begun_is_gone_on_with_where_the_lake_is_now(tmp_path: Path) ->
     again = Audit(moved, FILTERS, out)
     assert again.was_begun
     assert again.run(None).lake == moved
+    check(out, events, FILTERS)
+
+
+def test_what_was_begun_on_files_that_are_gone_cannot_be_gone_on_with(tmp_path: Path) -> None:
+    path, out = tmp_path / "lake", tmp_path / "heard"
+    events = fill(path, ODD, commits=30)
+    Audit(path, FILTERS, out).begin()
+    Lake(path).compact(keep=timedelta(0))  # as it is a week later
+    told = r"heard\.unfinished: this was begun at .*/lake/day=.*parquet of then; remove the folder"
+    with pytest.raises(TidingsError, match=told):
+        Audit(path, FILTERS, out)
+    shutil.rmtree(f"{out}.unfinished")
+    Audit(path, FILTERS, out).run(None)
     check(out, events, FILTERS)
 
 

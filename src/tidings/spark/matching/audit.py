@@ -137,7 +137,9 @@ class Audit:
             return
         self._folder = self.out.with_name(f"{self.out.name}.unfinished")
         self._begun = self._gone_on_with(self._asked)
-        self.was_begun = self._begun is not None
+        if self._begun is not None:
+            self.was_begun = True
+            self._check_files(self._begun.began)
 
     def _checked(self, asked: Asked, window: Window) -> About:
         """What is said of the whole audit that is there, if it is the one that is asked for."""
@@ -167,6 +169,16 @@ class Audit:
                 "or choose another --out"
             )
         return begun
+
+    def _check_files(self, began: datetime) -> None:
+        """What is left to read is there; a lake keeps what it has joined for some days."""
+        paths = {piece.path for task in self.tasks() for piece in task.portion}
+        gone = [path for path in sorted(paths) if not (self._lake / path).exists()]
+        if gone:
+            raise TidingsError(
+                f"{self._folder}: this was begun at {moment(began)}, and the lake no longer has "
+                f"{self._lake / gone[0]} of then; remove the folder to begin anew"
+            )
 
     def _check_room(self) -> None:
         """The folder can be made, or is what an audit left that was killed before it had begun."""
