@@ -308,6 +308,14 @@ def test_nothing_is_written_before_it_begins(
         Audit(tmp_path / "other", FILTERS, tmp_path / "heard")
 
 
+def test_a_file_in_place_of_the_unfinished_folder_is_something_else(
+    lake: tuple[Path, list[Archived]], tmp_path: Path
+) -> None:
+    (tmp_path / "heard.unfinished").touch()
+    with pytest.raises(TidingsError, match=r"heard\.unfinished: there is something else here"):
+        Audit(lake[0], FILTERS, tmp_path / "heard")
+
+
 def test_the_root_of_all_folders_is_something_else(lake: tuple[Path, list[Archived]]) -> None:
     with pytest.raises(TidingsError, match="something else here"):
         Audit(lake[0], FILTERS, Path("/"))

@@ -183,7 +183,8 @@ class Audit:
     def _check_room(self) -> None:
         """The folder can be made, or is what an audit left that was killed before it had begun."""
         if self._folder.exists():
-            if not {path.name for path in self._folder.iterdir()} <= _BEFORE:
+            is_ours = self._folder.is_dir() and {*os.listdir(self._folder)} <= _BEFORE
+            if not is_ours:
                 raise TidingsError(f"{self._folder}: there is something else here; move it away")
             return
         above = next(path for path in self._folder.parents if path.exists())
