@@ -282,6 +282,13 @@ def test_killed_before_it_had_begun_it_begins_anew(
     assert len(list((out / "filters").iterdir())) == 1, "nothing is left of what was killed"
 
 
+def test_a_cursor_is_the_same_in_any_order(
+    lake: tuple[Path, list[Archived]], tmp_path: Path
+) -> None:
+    Audit(lake[0], FILTERS, tmp_path / "heard", since={"paris": 3, "rome": 4}).begin()
+    assert Audit(lake[0], FILTERS, tmp_path / "heard", since={"rome": 4, "paris": 3}).was_begun
+
+
 def test_filters_of_other_types_are_others(
     lake: tuple[Path, list[Archived]], tmp_path: Path
 ) -> None:

@@ -31,7 +31,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tidings.client.positions import Beginning
+from tidings.client.positions import Beginning, cursor_text
 from tidings.events import Filter, TidingsError
 from tidings.events.encoding import encode_json
 from tidings.events.strings import Types
@@ -399,4 +399,6 @@ def _digest(filters: Mapping[Any, Filter]) -> str:
 
 
 def _said(place: Beginning) -> str:
+    if isinstance(place, Mapping):
+        return cursor_text(place)  # in whatever order
     return "" if place is None else str(place)
