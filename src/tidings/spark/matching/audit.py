@@ -82,8 +82,6 @@ class About(msgspec.Struct, frozen=True):
 
     format: str
     asked: Asked
-    path: str
-    """Where the lake was then; it may be gone on with where it is now."""
     began: datetime
     """The lake is as it was then."""
     since: Place
@@ -207,7 +205,6 @@ class Audit:
         about = About(
             format=FORMAT,
             asked=asked,
-            path=str(question.lake),
             began=datetime.now(UTC),
             since=question.window.since,
             until=question.window.until,
