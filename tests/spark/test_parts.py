@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.matching.strategies import filters
 from tests.spark.lakes import ODD, fill
-from tidings.events import Filter
+from tidings.events import Filter, TidingsError
 from tidings.spark.format.portions import Piece, portions, read
 from tidings.spark.lakes.grouping import Grouping, names_in
 from tidings.spark.lakes.layout import Columns, columns_of
@@ -114,3 +114,9 @@ def test_a_large_file_is_cut_at_its_row_groups(tmp_path: Path) -> None:
     assert ticks["new"].null_count == ticks.num_rows, "the file is older than the column"
     assert portions(tmp_path, []) == []
     assert Piece("small", 10) in made[0]
+
+
+@pytest.mark.parametrize("memory", [0, -1])
+def test_no_memory_is_refused(memory: int) -> None:
+    with pytest.raises(TidingsError, match=f"needs memory; {memory} bytes are none"):
+        needed({"a": Filter.parse("x = 1")}, memory)

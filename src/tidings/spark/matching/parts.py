@@ -20,7 +20,7 @@ from zlib import crc32
 import numpy as np
 import pyarrow as pa
 
-from tidings.events import Conjunction, Constraint, Filter
+from tidings.events import Conjunction, Constraint, Filter, TidingsError
 from tidings.events.intervals import ORDERS, Intervals
 from tidings.events.strings import Strings
 from tidings.events.values import STRING, domain_of
@@ -63,7 +63,12 @@ class Parts(NamedTuple):
 
 
 def needed(filters: Mapping[Any, Filter], memory: int) -> int:
-    """In how many parts an index of each takes no more than so many bytes of a process."""
+    """In how many parts an index of each takes no more than so many bytes of a process.
+
+    `TidingsError` if that is no number of bytes.
+    """
+    if memory <= 0:
+        raise TidingsError(f"an index needs memory; {memory} bytes are none")
     if not filters:
         return 1
     values = list(filters.values())
