@@ -115,6 +115,17 @@ def test_what_comes_along_is_chosen(spark: Any, lake: tuple[Path, list[Archived]
         match(spark.range(1), numbered, since="begin")
 
 
+@pytest.mark.parametrize("memory", [None, 15_000])
+def test_a_column_of_that_name_is_refused_for_any_number_of_parts(
+    spark: Any, lake: tuple[Path, list[Archived]], memory: int | None
+) -> None:
+    for name, columns in (("Time", None), ("id", ["x"]), ("X", ["x"])):
+        with pytest.raises(TidingsError, match=f"there is a column '{name}' already"):
+            match(lake[0], FILTERS, column=name, columns=columns, memory=memory)
+    with pytest.raises(TidingsError, match="an index needs memory"):
+        match(lake[0], FILTERS, memory=0)
+
+
 def test_a_lake_is_a_table(spark: Any, lake: tuple[Path, list[Archived]]) -> None:
     path, events = lake
     install(spark)

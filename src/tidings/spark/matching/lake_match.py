@@ -87,7 +87,8 @@ def schema_for(plan: Plan, held: pa.Schema) -> StructType:
             f"{plan.lake}: the lake has no column {', '.join(map(repr, unknown))}; there are "
             f"{', '.join(held.names)}"
         )
-    if plan.column in plan.columns:
+    # By `id` parts are put together, so it is refused for any number of parts.
+    if plan.column.lower() in map(str.lower, [*plan.columns, "id"]):
         raise TidingsError(f"there is a column {plan.column!r} already; name another one")
     fields = pa.schema([held.field(name) for name in plan.columns])
     return from_arrow_schema(fields).add(plan.column, ArrayType(SPARK_KINDS[plan.kind]))
