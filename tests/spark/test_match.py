@@ -81,6 +81,12 @@ def test_a_column_of_that_name_is_not_overwritten(spark: Any) -> None:
         match(spark.range(1), {}, column="ID")
 
 
+@pytest.mark.parametrize("filters", ["desks.tsv", [("a", "x = 1")]])
+def test_filters_are_a_mapping(filters: Any) -> None:
+    with pytest.raises(TidingsError, match=f"mapping .* this is a {type(filters).__name__}"):
+        match("lake", filters)
+
+
 @pytest.mark.parametrize("few", [0, 100])
 def test_keys_that_do_not_fit_are_refused(spark: Any, few: int) -> None:
     with pytest.raises(TidingsError, match=f"of 64 bits; {2**70} does not fit"):

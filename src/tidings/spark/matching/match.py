@@ -81,6 +81,11 @@ def match(
     """
     from pyspark.sql import DataFrame
 
+    if not isinstance(filters, Mapping):
+        raise TidingsError(
+            "filters are a mapping of keys to filters, such as {'falling': 'change < 0'}; "
+            f"this is a {type(filters).__name__}"
+        )
     wanted = {k: Filter.parse(f) if isinstance(f, str) else f for k, f in filters.items()}
     if not isinstance(events, DataFrame):
         from tidings.spark.lakes.search import Question
