@@ -282,6 +282,21 @@ def test_killed_before_it_had_begun_it_begins_anew(
     assert len(list((out / "filters").iterdir())) == 1, "nothing is left of what was killed"
 
 
+@pytest.mark.parametrize(
+    ("since", "until", "told"),
+    [
+        ("1 hour ago", "2 hours ago", r"since 20\S+ \S+ UTC and until 20\S+ \S+ UTC"),
+        ("2026-11-15", "2026-11-15", "since 2026-11-15 00:00:00 UTC and until 2026-11-15"),
+        ("paris:7,rome:3", "paris:7", "since paris:7,rome:3 and until paris:7"),
+    ],
+)
+def test_an_end_before_the_beginning_is_refused(
+    lake: tuple[Path, list[Archived]], tmp_path: Path, since: str, until: str, told: str
+) -> None:
+    with pytest.raises(TidingsError, match=f"there can be nothing {told}"):
+        Audit(lake[0], FILTERS, tmp_path / "heard", since=since, until=until)
+
+
 def test_a_cursor_is_the_same_in_any_order(
     lake: tuple[Path, list[Archived]], tmp_path: Path
 ) -> None:

@@ -62,6 +62,19 @@ class Window(NamedTuple):
             raise TidingsError("'begin' is no place to end: give a time or a cursor, or nothing")
         return cls(_place(since), _place(until))
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing lies inside, whatever there is.
+
+        >>> Window.of("2026-11-16", "2026-11-15").is_empty
+        True
+        """
+        if self.since.time is not None and self.until.time is not None:
+            return self.since.time >= self.until.time
+        if self.since.cursor is not None and self.until.cursor is not None:
+            return all(self.since.cursor.get(s, 0) >= t for s, t in self.until.cursor.items())
+        return False
+
     def may_hold(self, file: Statistics) -> bool:
         """Whether rows of the file may lie inside."""
         first, last = times(file)

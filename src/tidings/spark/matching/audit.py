@@ -122,6 +122,8 @@ class Audit:
         self._kind = kind_of(list(filters))
         self._memory = memory
         self._question = Question.of(lake, None, since, until)
+        if self._question.window.is_empty:
+            raise TidingsError(f"there can be nothing {span(self._question.window)}")
         self._lake = self._question.lake
         table = self._question.table()
         schema_of(table)  # so that what is no lake is told now
