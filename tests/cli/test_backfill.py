@@ -50,6 +50,18 @@ def test_filters_from_a_pipe_are_told_apart(tmp_path: Path, tidings: Run) -> Non
     check(out, events, {"all": Filter.all()})
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("content", ["", "\n \n"])
+def test_a_file_without_filters_is_refused(tmp_path: Path, tidings: Run, content: str) -> None:
+    fill(tmp_path / "lake", ODD[:5])
+    file = tmp_path / "filters.tsv"
+    file.write_text(content)
+    arguments = ["--lake", str(tmp_path / "lake"), "--filters", str(file)]
+    done = tidings("pipeline", "match", *arguments, "--out", str(tmp_path / "heard"))
+    assert done.returncode == 2
+    assert done.stderr == f"error: {file}: there are no filters in this file\n"
+
+
 @pytest.mark.parametrize(
     ("master", "wanted"),
     [

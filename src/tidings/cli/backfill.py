@@ -14,7 +14,7 @@ from tidings.cli.complaints import remark, shortened
 from tidings.cli.match import read_filters
 from tidings.cli.progress import Line, progress
 from tidings.cli.stopping import stops_told
-from tidings.events import Filter, Schema
+from tidings.events import Filter, Schema, TidingsError
 from tidings.spark.matching.audit import Audit
 from tidings.spark.matching.audit_report import Summary, moment
 from tidings.spark.sessions import session_or_none
@@ -38,6 +38,8 @@ def match_lake(
     schema = None if schema_file is None else Schema.load(schema_file)
     with progress() as shown:
         wanted = _keyed(read_filters(filters, schema, shown))
+    if not wanted:
+        raise TidingsError(f"{filters}: there are no filters in this file")
     named = _named([filters] if schema_file is None else [filters, schema_file])
     audit = Audit(lake, wanted, out, since=since, until=until, is_listed=is_listed, named=named)
     if audit.was_complete:
