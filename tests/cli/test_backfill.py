@@ -28,7 +28,7 @@ def test_the_command(tmp_path: Path, tidings: Run) -> None:
     assert "1 of 3 filters match nothing" in done.stderr
     assert done.stdout == f"{out / 'report.md'}\n"
     check(out, events, {key: Filter.parse(text) for key, text in texts.items()})
-    assert "done before" in tidings("pipeline", "match", *arguments).stderr
+    assert "done before" in tidings("pipeline", "match", *arguments, "--until", "now").stderr
     wrong = tidings("pipeline", "match", *arguments[:-1], str(path), "--master", "none")
     assert wrong.returncode == 2
     assert "something else here" in wrong.stderr

@@ -40,6 +40,7 @@ def match_lake(
         wanted = _keyed(read_filters(filters, schema, shown))
     if not wanted:
         raise TidingsError(f"{filters}: there are no filters in this file")
+    until = None if until == "now" else until  # the lake as it is when it begins
     named = _named([filters] if schema_file is None else [filters, schema_file])
     audit = Audit(lake, wanted, out, since=since, until=until, is_listed=is_listed, named=named)
     if audit.was_complete:

@@ -92,7 +92,7 @@ def match_lake(
         typer.Option("--since", metavar="WHEN", help="A time, how long ago, or a cursor."),
     ] = None,
     until: Annotated[
-        str | None, typer.Option("--until", metavar="WHEN", help="Likewise, where to end.")
+        str | None, typer.Option("--until", metavar="WHEN", help="Likewise, or now: where to end.")
     ] = None,
     count_only: Annotated[
         bool, typer.Option("--count-only", help="Write no matches, only how many there are.")
