@@ -56,6 +56,8 @@ def check(
     if is_listed:
         files = sorted((out / "matches").iterdir())
         rows = [tuple(r.values()) for file in files for r in pq.read_table(file).to_pylist()]
+        said = f"the events that match: {', '.join(pq.read_schema(files[0]).names)}."
+        assert said in (out / "report.md").read_text()
         assert sorted((*event, key) for *event, keys in rows for key in keys) == sorted(heard)
     assert (
         is_listed == (out / "matches").exists() == ("matches/" in (out / "report.md").read_text())

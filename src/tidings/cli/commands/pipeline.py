@@ -103,9 +103,9 @@ def match_lake(
     """Find who would have heard what, of all that a lake holds.
 
     Every event is matched with every filter of a file, which is read as `tidings match` reads it.
-    Written are `matches` (id, stream, tick and time of each event that matches, and the keys),
-    `summary.parquet` (for each key how often, first and last, also for those that never match)
-    and a report. With --count-only there are no `matches`, which takes less time and room.
+    Written are `matches` (stream, tick and time of each event that matches, and in `matches` the
+    keys), `summary.parquet` (for each key how often, first and last, also for those that never
+    match) and a report. With --count-only there are no `matches`, which takes less time and room.
 
     The folder is there when all of it is; until then it is called DIR.unfinished. Stopped or
     killed, the same command goes on where it was, with the lake as it was.

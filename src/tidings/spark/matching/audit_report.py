@@ -81,5 +81,5 @@ def report(summary: Summary) -> str:
     if summary.filters - summary.silent > len(summary.busiest):
         lines += ["", "All filters are in `summary.parquet`, those that match nothing with 0."]
     if summary.is_listed:
-        lines += ["", "`matches/` has the events that match: stream, tick, time, keys."]
+        lines += ["", "`matches/` has the events that match: stream, tick, time, matches."]
     return "\n".join([*lines, ""])
