@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.matching.strategies import SCHEMA, filters, notifications
+from tests.matching.strategies import SCHEMA, filters
 from tidings.events import Filter, Notification, TidingsError
 from tidings.spark.matching import snapshot
+from tidings.spark.matching.matches import Matches
 
 
 @given(st.dictionaries(st.text(max_size=3), filters, max_size=6))
@@ -99,33 +100,10 @@ def test_a_process_holds_one_part_at_a_time(tmp_path: Path) -> None:
 
 
 def test_each_event_has_the_list_of_its_keys() -> None:
-    found = snapshot.Matches({"low": Filter.parse("x < 2"), "one": Filter.parse("x = 1")})
+    found = Matches({"low": Filter.parse("x < 2"), "one": Filter.parse("x = 1")})
     lists = found.of(pa.record_batch({"x": pa.array([5, 1, None, 0])})).to_pylist()
     assert [sorted(keys) for keys in lists] == [[], ["low", "one"], [], ["low"]]
     none = found.of(pa.record_batch({"x": pa.array([7])}))
     assert none.type == pa.list_(pa.string())
     assert none.to_pylist() == [[]]
-    assert snapshot.Matches({}).of(pa.record_batch({"x": [1]})).to_pylist() == [[]]
-
-
-@given(
-    st.lists(
-        st.tuples(
-            st.dictionaries(st.sampled_from("abcd"), filters, max_size=3),
-            st.sets(st.sampled_from("abcde")),
-        ),
-        max_size=4,
-    ),
-    st.lists(notifications, max_size=4),
-)
-def test_a_set_that_changed_answers_as_one_that_was_made_so(
-    changes: list[tuple[dict[str, Filter], set[str]]], events: list[Notification]
-) -> None:
-    held: dict[str, Filter] = {"a": Filter.all()}
-    found = snapshot.Matches(held)
-    for added, removed in changes:
-        found.change(added, removed)
-        held = {k: f for k, f in held.items() if k not in removed} | added
-        assert len(found) == len(held)
-        for names, event in zip(found.of(events).to_pylist(), events, strict=True):
-            assert sorted(names) == sorted(k for k, f in held.items() if f.matches(event))
+    assert Matches({}).of(pa.record_batch({"x": [1]})).to_pylist() == [[]]

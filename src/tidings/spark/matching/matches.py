@@ -1,4 +1,4 @@
-"""Matches: a set of filters that batches of events are asked against, and that may change.
+"""Matches: a set of filters that batches of events are asked against.
 
 It is an index whose keys are numbers, and the names that the numbers stand for as an Arrow array,
 so that lists of names are made without a string of Python's. Nothing here knows of Spark.
@@ -6,8 +6,7 @@ so that lists of names are made without a string of Python's. Nothing here knows
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
@@ -32,84 +31,34 @@ _MOST: Final = 2**31 - 1
 class Matches:
     """Filters under names, for batches of events.
 
-    Changes and answers wait for each other, so each answer is that of one moment.
+    Any thread may ask at any time.
 
-    >>> heard = Matches({"low": Filter.parse("price < 10")})
-    >>> heard.change(added={"dis": Filter.parse("symbol = 'DIS'")}, removed=["low"])
-    >>> heard.of([Notification({"symbol": "DIS", "price": 5})]).to_pylist()
+    >>> heard = Matches({"low": Filter.parse("price < 10"), "dis": Filter.parse("symbol = 'DIS'")})
+    >>> heard.of([Notification({"symbol": "DIS", "price": 50})]).to_pylist()
     [['dis']]
     """
 
-    def __init__(self, filters: Mapping[Any, Filter] | None = None) -> None:
+    def __init__(self, filters: Mapping[Any, Filter]) -> None:
         warm.wait()  # so that the filters are laid out once, not tried one by one before
-        filters = filters or {}
         self._index = Index()
         self._index.add_many(enumerate(filters.values()))
         self._names: Names = names_of(list(filters))
-        self._numbers: dict[Any, int] | None = None
-        """The number of each name, from the first change on: most sets never change."""
-        self._held: list[Any] = []
-        """The name of each number; of one that is free, the name that it had."""
-        self._free: list[int] = []
-        self._lock = threading.Lock()
 
     @classmethod
     def laid_out(cls, source: Source, lines: Lines, names: Names) -> Matches:
         """Of filters that are arrays already; a filter's key is the number of its name."""
-        made = cls()
+        made = cls({})
         made._index, made._names = Index.laid_out(source, lines), names
         return made
 
     def __len__(self) -> int:
         return len(self._index)
 
-    # -- changing ------------------------------------------------------------------------------
-
-    def change(
-        self, added: Mapping[Any, Filter] | None = None, removed: Iterable[Any] = ()
-    ) -> None:
-        """Take names out, those that are there, and put others in; a name has its last filter."""
-        with self._lock:
-            numbers = self._numbered()
-            added = added or {}
-            for name in {*removed, *added}:
-                number = numbers.pop(name, None)
-                if number is not None:
-                    self._index.remove(number)
-                    self._free.append(number)
-            for name in added:
-                if self._free:
-                    number = self._free.pop()
-                    self._held[number] = name
-                else:
-                    number = len(self._held)
-                    self._held.append(name)
-                numbers[name] = number
-            self._index.add_many((numbers[name], filter_) for name, filter_ in added.items())
-            self._names = names_of(self._held)
-
-    def add(self, name: Any, filter: Filter) -> None:
-        """Put one in, instead of another one of its name."""
-        self.change({name: filter})
-
-    def remove(self, name: Any) -> None:
-        """Take one out, if it is there."""
-        self.change(removed=[name])
-
-    def _numbered(self) -> dict[Any, int]:
-        if self._numbers is None:
-            self._held = self._names.to_pylist()
-            self._numbers = {name: number for number, name in enumerate(self._held)}
-        return self._numbers
-
-    # -- asking --------------------------------------------------------------------------------
-
     def pairs(self, events: Events) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], Names]:
         """Numbers of events and, of those they match, numbers of names; in the events' order."""
-        with self._lock:
-            # Every core has a process of its own.
-            rows, numbers = self._index.match_batch(events, threads=1)
-            return np.asarray(rows), np.asarray(numbers.cast(pa.int32())), self._names
+        # Every core has a process of its own.
+        rows, numbers = self._index.match_batch(events, threads=1)
+        return np.asarray(rows), np.asarray(numbers.cast(pa.int32())), self._names
 
     def of(self, events: Events) -> pa.ListArray:
         """For each event the names that match, each once, as an array of lists."""

@@ -33,7 +33,7 @@ from tidings.matching.lines import Lines
 from tidings.matching.source import NEVER, Source
 from tidings.spark.matching.matches import Matches, Names, names_of
 
-__all__ = ["Matches", "keys", "matches", "read", "types_of", "write"]
+__all__ = ["keys", "matches", "read", "types_of", "write"]
 
 FORMAT: Final = "tidings filters"
 VERSION: Final = 2
