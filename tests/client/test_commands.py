@@ -175,6 +175,20 @@ def test_ctrl_c_while_publishing_keeps_what_was_read(broker: BrokerProcess) -> N
     assert "Traceback" not in err
 
 
+def test_ctrl_c_while_an_event_waits_for_its_turn_does_not_count_it(broker: BrokerProcess) -> None:
+    publisher = program("publish", "--rate", "0.001", url=broker.url)
+    assert publisher.stdin is not None
+    publisher.stdin.write('{"n": 1}\n{"n": 2}\n')
+    publisher.stdin.flush()
+    first = finished("subscribe", "n = 1", "--since", "begin", "--count", "1", url=broker.url)
+    assert heard(first.stdout) == [1]
+    publisher.send_signal(signal.SIGINT)
+    _, err = publisher.communicate(timeout=30)
+    assert "1 event published" in err
+    done = finished("subscribe", "n >= 0", "--since", "begin", "--until", "now", url=broker.url)
+    assert heard(done.stdout) == [1]
+
+
 def test_an_import_that_was_killed_is_resumed(broker: BrokerProcess) -> None:
     lines = QUOTES.splitlines(keepends=True)
     publisher = program("publish", "--name", "import", "--resume", url=broker.url)

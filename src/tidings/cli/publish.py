@@ -125,8 +125,8 @@ class Lines:
                 if not self._numbers or number - self._numbers[-1] != self.sent - self._firsts[-1]:
                     self._firsts.append(self.sent)
                     self._numbers.append(number)
-                self.sent += 1
                 yield event
+                self.sent += 1  # whoever wants the next one has sent this one
                 if self._strict and self.bad:
                     return
             self._count(sum(map(len, batch)) + len(batch))
