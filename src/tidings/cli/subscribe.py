@@ -145,7 +145,7 @@ def _until(
     for event in events.until_live():
         if event.time <= end:
             yield event
-    while (left := (end - datetime.now(UTC)).total_seconds() + _GRACE) > _GRACE or events.waiting:
+    while (left := (end - datetime.now(UTC)).total_seconds() + _GRACE) > 0 or events.waiting:
         try:
             event = events.get(timeout=max(left, 0))
         except TimeoutError:
