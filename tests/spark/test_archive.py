@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import count
 from pathlib import Path
 from time import monotonic
@@ -21,6 +21,8 @@ from tests.client.brokers import BrokerProcess
 from tidings.broker.store import SQLiteStore
 from tidings.spark.archiving import course
 from tidings.spark.archiving.archive import GapError, Report, archive
+from tidings.spark.archiving.hands import OwnHands
+from tidings.spark.archiving.haul import Haul, Hauled
 from tidings.spark.lakes.lake import Gap, Lake, LakeError
 
 pytestmark = pytest.mark.slow
@@ -248,6 +250,30 @@ def trimmed(broker: BrokerProcess) -> int:
     store.close()
     broker.start()
     return first - 1
+
+
+def test_what_follows_on_a_stretch_whose_broker_was_away_waits_for_it(
+    broker: BrokerProcess, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounds: list[list[Haul]] = []
+
+    class Unlucky(OwnHands):
+        width = 2
+
+        def haul(self, tasks: Sequence[Haul], stop: threading.Event) -> list[Hauled]:
+            found = super().haul(tasks, stop)
+            rounds.append([*tasks])
+            if len(rounds) == 1:
+                found[0].discard(lake.path)
+                found[0] = Hauled(tasks[0].stretch.start, away="nobody is there")
+            return found
+
+    monkeypatch.setattr("tidings.spark.archiving.archive.OwnHands", Unlucky)
+    publish(broker, range(1_000))
+    assert archive(broker.url, lake, batch=500, until="live").events == 1_000
+    assert len(rounds[0]) == 2, "the second one was brought in the same round"
+    assert lake.held() == {"paris": 1_000}
+    assert archived(lake) == log(broker)
 
 
 def test_a_gap_is_an_error_or_noted(broker: BrokerProcess, lake: Lake) -> None:
