@@ -276,7 +276,11 @@ def test_what_follows_on_a_stretch_whose_broker_was_away_waits_for_it(
     assert archived(lake) == log(broker)
 
 
-def test_a_gap_is_an_error_or_noted(broker: BrokerProcess, lake: Lake) -> None:
+@pytest.mark.parametrize("width", [1, 3], ids=["alone", "with stretches that follow"])
+def test_a_gap_is_an_error_or_noted(
+    broker: BrokerProcess, lake: Lake, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setattr(OwnHands, "width", width)
     publish(broker, range(100))
     archive(broker.url, lake, until="live")
     before = archived(lake)
@@ -285,10 +289,10 @@ def test_a_gap_is_an_error_or_noted(broker: BrokerProcess, lake: Lake) -> None:
     lost = trimmed(broker)
     assert lost > 100
     with pytest.raises(GapError, match=f"holds paris up to 100, but .* from {lost + 1} on only"):
-        archive(broker.url, lake, until="live")
+        archive(broker.url, lake, until="live", batch=60)
     assert archived(lake) == before
     assert lake.gaps() == []
-    archive(broker.url, lake, until="live", on_gap="continue")
+    archive(broker.url, lake, until="live", batch=60, on_gap="continue")
     assert lake.gaps() == [Gap("paris", 100, lost)]
     assert lake.held() == {"paris": 210}
     assert archived(lake) == before + log(broker)
