@@ -332,6 +332,20 @@ def test_nothing_is_written_before_it_begins(
         Audit(tmp_path / "other", FILTERS, tmp_path / "heard")
 
 
+def test_what_somebody_else_has_begun_meanwhile_is_gone_on_with(
+    lake: tuple[Path, list[Archived]], tmp_path: Path
+) -> None:
+    path, events = lake
+    one, other = (Audit(path, FILTERS, tmp_path / "heard") for _ in range(2))
+    one.begin()
+    done = tmp_path / "heard.unfinished" / "counts" / "done"
+    done.touch()
+    other.begin()
+    assert done.exists(), "nothing is thrown away"
+    other.run(None)
+    check(tmp_path / "heard", events, FILTERS)
+
+
 def test_a_file_in_place_of_the_unfinished_folder_is_something_else(
     lake: tuple[Path, list[Archived]], tmp_path: Path
 ) -> None:

@@ -194,6 +194,8 @@ class Audit:
     def begin(self) -> None:
         """From now on it is there to be gone on with, with the lake as it is now."""
         if self._begun is None:
+            self._begun = self._gone_on_with(self._asked)  # somebody else may have begun since
+        if self._begun is None:
             if self._folder.exists():
                 shutil.rmtree(self._folder)
             self._begun = self._laid_out(self._question, self._asked)
