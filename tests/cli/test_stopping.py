@@ -59,13 +59,18 @@ def test_in_the_middle_of_a_task_and_it_goes_on_where_it_was(tmp_path: Path, tid
     check(out, events, {"all": Filter.all()})
 
 
-def test_while_spark_starts(tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", ["statistics", "match"])
+def test_while_spark_starts(tmp_path: Path, command: str) -> None:
     fill(tmp_path / "lake", ODD)
+    filters = tmp_path / "filters.tsv"
+    filters.write_text("all\tTRUE\n")
     java = tmp_path / "bin" / "java"
     java.parent.mkdir()
     java.write_text(TELLING.format(marker=tmp_path / "started", java=find_java().program))
     java.chmod(0o755)
-    arguments = ["statistics", "--lake", str(tmp_path / "lake"), "--out", str(tmp_path / "out")]
+    arguments = [command, "--lake", str(tmp_path / "lake"), "--out", str(tmp_path / "out")]
+    arguments += ["--filters", str(filters)]
     code, said = stopped(arguments, tmp_path, "started", JAVA_HOME=str(tmp_path))
     assert said == "stopped; the same command begins anew"
     assert code == 130
+    assert not (tmp_path / "out.unfinished").exists()
