@@ -9,6 +9,7 @@ import pytest
 
 from tidings.cli import progress
 from tidings.cli.bulk import _registrations
+from tidings.cli.complaints import complain
 from tidings.cli.progress import Line
 from tidings.events import Filter
 
@@ -61,3 +62,14 @@ def test_elsewhere_there_is_a_line_every_ten_seconds(
         "10 of 25 events, 1/s, 10 matches",
         "20 of 25 events, 1/s, 20 matches",
     ]
+
+
+def test_an_error_has_a_line_of_its_own(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    Line().starting("local[*]")
+    complain("there is none")
+    assert sys.stderr.getvalue().split("\r\033[K")[1] == "starting Spark"
+    assert sys.stderr.getvalue().split("\r\033[K")[2].endswith("there is none\n")
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    Line().starting("none")
+    assert sys.stderr.getvalue() == ""

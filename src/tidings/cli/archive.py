@@ -37,6 +37,7 @@ def archive_events(
     with connect_sync(url, token=token, tls=authority):
         pass  # somebody is there
     line, stop = Line(), stopped_by_signals()
+    line.starting(master)
     with ends_told(), session_or_none("tidings archive", master=master) as spark:
         report = archive(
             url,

@@ -61,6 +61,7 @@ def _run(audit: Audit, master: str) -> Summary:
     """Do it; Spark is started first, so that there is nothing to go on with where that fails."""
     goes_on = f"the same command goes on where it was, with {audit.out}.unfinished"
     line = Line()
+    line.starting(master)
     with (
         stops_told(goes_on if audit.was_begun else "the same command begins anew"),
         session_or_none("tidings pipeline match", master=master) as spark,

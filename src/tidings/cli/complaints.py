@@ -16,13 +16,21 @@ _PIPE_CLOSED: Final = 128 + 13  # what a shell reports of a program that SIGPIPE
 
 def complain(message: str) -> None:
     """Say what went wrong."""
+    clear_line()
     typer.secho("error: ", fg=typer.colors.RED, bold=True, err=True, nl=False)
     typer.echo(message, err=True)
 
 
 def remark(message: str) -> None:
     """Say something that is no failure."""
+    clear_line()
     typer.secho(message, fg=typer.colors.BRIGHT_BLACK, err=True)
+
+
+def clear_line() -> None:
+    """Leave nothing of what was shown of progress on a terminal's line."""
+    if sys.stderr.isatty():
+        typer.echo("\r\033[K", nl=False, err=True)
 
 
 def shortened(text: str, most: int) -> str:

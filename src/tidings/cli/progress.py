@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 import typer
 
+from tidings.cli.complaints import clear_line
+
 if TYPE_CHECKING:
     import rich.progress
 
@@ -37,6 +39,11 @@ class Line:
         self._due = now + (_OFTEN if self._is_seen else _SPARSE)
         typer.echo(f"\r\033[K{text}" if self._is_seen else text, nl=not self._is_seen, err=True)
 
+    def starting(self, master: str) -> None:
+        """Show that Spark is starting, which takes seconds, if it is."""
+        if master != "none":
+            self.tell("starting Spark")
+
     def count(self, done: int, total: int, what: str, more: str = "") -> None:
         """Show how many there are by now, and how many come in a second."""
         now = monotonic()
@@ -47,8 +54,7 @@ class Line:
 
     def clear(self) -> None:
         """Leave nothing of it on a terminal."""
-        if self._is_seen:
-            typer.echo("\r\033[K", nl=False, err=True)
+        clear_line()
 
 
 class Progress:

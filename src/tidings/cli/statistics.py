@@ -50,6 +50,7 @@ def tell_statistics(
     wanted = {} if filters is None else wanted_by(filters)
     out.mkdir(parents=True, exist_ok=True)
     line = Line()
+    line.starting(master)
     with session_or_none("tidings statistics", master=master) as spark:
         found = statistics(
             spark,
