@@ -2,15 +2,59 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.client.brokers import BrokerProcess, program
 from tests.spark.brokers import log_of, running
 from tidings.cli.bulk import cancel, register_many, subscribe_in_bulk
+from tidings.client import connect_sync
+from tidings.events import Notification
+from tidings.spark.bulk.registrations import deliveries, registration
 
 pytestmark = pytest.mark.slow
+
+Run = Callable[..., tuple[str, str]]
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
+    with running(tmp_path / "broker") as broker:
+        yield broker
+
+
+@pytest.fixture
+def subscribe(broker: BrokerProcess) -> Run:
+    """Runs `tidings subscribe` with arguments; what it prints, and what it says on stderr."""
+
+    def run(*arguments: str, code: int = 0) -> tuple[str, str]:
+        process = program("subscribe", *arguments, url=broker.url)
+        out, err = process.communicate(timeout=60)
+        assert process.returncode == code, err
+        return out, err
+
+    return run
+
+
+def publish(broker: BrokerProcess, *events: Notification) -> None:
+    with connect_sync(broker.url) as client:
+        client.publish_many(events)
+
+
+def deliver(broker: BrokerProcess, name: str, *numbers: int) -> None:
+    """What `tidings pipeline deliver` would publish."""
+    for n in numbers:
+        event, when = Notification({"n": n}), datetime.now(UTC)
+        publish(broker, *deliveries(event, [name], id=f"paris:{n}", time=when))
+
+
+def heard(out: str) -> list[int]:
+    return [json.loads(line)["n"] for line in out.splitlines()]
 
 
 @pytest.mark.parametrize("config", ["", '[routing]\nadvertisements = "covering"\n'])
@@ -27,3 +71,33 @@ def test_registrations_are_taken_with_and_without_advertisements(
         assert cancel("desk-7", **about) == 0
         names = [event.notification["tidings.bulk"] for event in log_of(broker)]
     assert names == ["desk-1", "desk-2", "desk-7", "desk-7"]
+
+
+# -- who is the first to listen ------------------------------------------------------------------
+
+
+def test_the_first_listener_hears_what_was_delivered_before_and_nothing_twice(
+    broker: BrokerProcess, subscribe: Run
+) -> None:
+    listening = ("--bulk", "desk-7", "--until", "now")
+    publish(broker, registration("desk-7", "n > 0"), registration("desk-8", "n > 0"))
+    deliver(broker, "desk-7", 1, 2)
+    deliver(broker, "desk-8", 3)
+    assert heard(subscribe(*listening)[0]) == [1, 2]
+    deliver(broker, "desk-7", 4)
+    assert heard(subscribe(*listening)[0]) == [4]
+    assert heard(subscribe("n > 1", *listening)[0]) == []
+
+
+def test_whoever_registers_a_cancelled_name_anew_hears_nothing_of_before(
+    broker: BrokerProcess, subscribe: Run
+) -> None:
+    listening = ("--bulk", "desk-7", "--until", "now")
+    publish(broker, registration("desk-7", "n > 0"))
+    deliver(broker, "desk-7", 1)
+    assert heard(subscribe(*listening, "--count", "1")[0]) == [1]
+    deliver(broker, "desk-7", 2)
+    subscribe("--bulk", "desk-7", "--cancel")
+    publish(broker, registration("desk-7", "n > 2"))
+    deliver(broker, "desk-7", 3)
+    assert heard(subscribe(*listening)[0]) == [3]

@@ -49,8 +49,9 @@ def subscribe_in_bulk(
     try:
         with (
             connect_sync(url, token=token, tls=authority, on_status=lost) as client,
-            # First, so that nothing is delivered before somebody listens.
-            client.subscribe(wanted, durable=_durable(name)) as events,
+            # First, so that nothing is delivered before somebody listens. An empty cursor: what
+            # was delivered before anybody did comes, too.
+            client.subscribe(wanted, durable=_durable(name), since={}) as events,
         ):
             if said is not None:
                 client.advertise(ALL)
@@ -69,12 +70,13 @@ def subscribe_in_bulk(
 
 
 def cancel(name: str, *, url: str, token: str | None, authority: str | None) -> int:
-    """End a bulk subscription, and forget how far its deliveries were read."""
-    said = cancellation(name)
+    """End a bulk subscription; what was delivered so far is not for a later one of this name."""
+    said, wanted = cancellation(name), deliveries_to(name)
     with connect_sync(url, token=token, tls=authority, on_status=lost) as client:
         client.advertise(ALL)
         client.publish(said)
-        client.subscribe(deliveries_to(name), durable=_durable(name)).forget()
+        client.subscribe(wanted, durable=_durable(name)).forget()
+        client.subscribe(wanted, durable=_durable(name)).close()  # it begins now, as it is new
     remark(f"{name} is cancelled")
     return 0
 

@@ -555,7 +555,8 @@ class Client:
 
         `durable` is a name under which the broker remembers what was acknowledged: whoever
         subscribes under this name again goes on there, even after a crash. `since` is where to
-        begin: `"begin"`, a time, how long ago, or a cursor; without it, now.
+        begin: `"begin"`, a time, how long ago, or a cursor; without it, now. An empty cursor goes
+        on where a durable subscription was, and begins one that is new with the first event kept.
 
         Events are read from the subscription, or each is handed to `callback`, a function or
         coroutine function. When `queue` events wait to be read, a durable subscription,
