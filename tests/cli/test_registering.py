@@ -101,3 +101,17 @@ def test_whoever_registers_a_cancelled_name_anew_hears_nothing_of_before(
     publish(broker, registration("desk-7", "n > 2"))
     deliver(broker, "desk-7", 3)
     assert heard(subscribe(*listening)[0]) == [3]
+
+
+# -- files of filters ----------------------------------------------------------------------------
+
+
+def test_a_filter_without_a_name_is_not_registered_nor_is_any_other(
+    broker: BrokerProcess, subscribe: Run, tmp_path: Path
+) -> None:
+    file = tmp_path / "desks.tsv"
+    file.write_text("desk-1\tn > 1\n\nn > 2\ndesk-3\tn > 3\n")
+    for more in ((), ("--cancel",)):
+        _, err = subscribe("--filters", str(file), *more, code=2)
+        assert f"{file}, line 3: the filter has no name" in err
+    assert log_of(broker) == []

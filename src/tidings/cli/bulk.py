@@ -88,9 +88,7 @@ def register_many(
     from tidings.cli.match import read_filters
 
     with progress() as shown:
-        found = read_filters(filters, None, shown)
-        for key, _ in found:
-            check_name(str(key))
+        found = _named(filters, read_filters(filters, None, shown))
     what, told = "cancelled" if is_cancelled else "registered", Line()
     with connect_sync(url, token=token, tls=authority, on_status=lost) as client:
         client.advertise(ALL)
@@ -100,12 +98,25 @@ def register_many(
     return 0
 
 
+def _named(path: Path, found: list[tuple[str | int, Filter]]) -> list[tuple[str, Filter]]:
+    """The filters, if all have names: numbers of lines would replace those of another file."""
+    named: list[tuple[str, Filter]] = []
+    for key, filter_ in found:
+        if isinstance(key, int):
+            raise TidingsError(
+                f"{path}, line {key}: the filter has no name; to register it, put a name and a tab "
+                "before it"
+            )
+        named.append((check_name(key), filter_))
+    return named
+
+
 def _registrations(
-    found: list[tuple[str | int, Filter]], what: str, told: Line, *, is_cancelled: bool
+    found: list[tuple[str, Filter]], what: str, told: Line, *, is_cancelled: bool
 ) -> Iterator[Notification]:
-    for number, (key, filter_) in enumerate(found):
+    for number, (name, filter_) in enumerate(found):
         told.count(number, len(found), what)
-        yield cancellation(str(key)) if is_cancelled else registration(str(key), filter_)
+        yield cancellation(name) if is_cancelled else registration(name, filter_)
 
 
 def _durable(name: str) -> str:
