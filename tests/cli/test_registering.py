@@ -115,3 +115,12 @@ def test_a_filter_without_a_name_is_not_registered_nor_is_any_other(
         _, err = subscribe("--filters", str(file), *more, code=2)
         assert f"{file}, line 3: the filter has no name" in err
     assert log_of(broker) == []
+
+
+def test_a_mark_at_the_beginning_of_a_file_is_no_part_of_a_name(
+    broker: BrokerProcess, subscribe: Run, tmp_path: Path
+) -> None:
+    file = tmp_path / "desks.tsv"
+    file.write_text("desk-1\tn > 1\n", encoding="utf-8-sig")
+    subscribe("--filters", str(file))
+    assert [event.notification["tidings.bulk"] for event in log_of(broker)] == ["desk-1"]

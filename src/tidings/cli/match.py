@@ -79,7 +79,8 @@ def read_filters(
     found: dict[str, tuple[str | int, Filter]] = {}
     wrong: list[str] = []
     count = shown.counter("filters", path.stat().st_size if path.is_file() else None)
-    with path.open(encoding="utf-8", errors="surrogateescape") as lines:
+    # Editors of Windows begin a file with a mark, which would be part of the first key.
+    with path.open(encoding="utf-8-sig", errors="surrogateescape") as lines:
         for number, line in enumerate(lines, start=1):
             count(len(line))
             if not line.strip():
