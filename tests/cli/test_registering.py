@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from select import select
 from typing import Any
 
 import pytest
@@ -124,3 +125,41 @@ def test_a_mark_at_the_beginning_of_a_file_is_no_part_of_a_name(
     file.write_text("desk-1\tn > 1\n", encoding="utf-8-sig")
     subscribe("--filters", str(file))
     assert [event.notification["tidings.bulk"] for event in log_of(broker)] == ["desk-1"]
+
+
+# -- names that nobody knows ---------------------------------------------------------------------
+
+
+def test_who_listens_under_a_name_that_is_not_registered_is_told_and_hears_what_comes(
+    broker: BrokerProcess,
+) -> None:
+    listener = program("subscribe", "--bulk", "desk-7", "--count=1", url=broker.url)
+    assert listener.stderr is not None
+    told = "listening to desk-7, but no registration of it is among what brokers keep\n"
+    try:
+        assert select([listener.stderr], [], [], 30)[0], "it is not told"
+        assert listener.stderr.readline() == told
+        deliver(broker, "desk-7", 1)
+        out, err = listener.communicate(timeout=60)
+    finally:
+        listener.kill()
+    assert (heard(out), err) == ([1], "1 event\n")
+
+
+def test_nothing_is_remarked_of_a_name_that_is_registered(
+    broker: BrokerProcess, subscribe: Run
+) -> None:
+    listening = ("--bulk", "desk-7", "--until", "now")
+    assert subscribe("n > 0", *listening) == ("", "0 events\n")
+    assert subscribe(*listening) == ("", "0 events\n")
+    assert subscribe("--bulk", "desk-7", "--cancel") == ("", "desk-7 is cancelled\n")
+    told = "listening to desk-7, but it was cancelled before\n0 events\n"
+    assert subscribe(*listening) == ("", told)
+
+
+def test_to_cancel_a_name_that_is_not_registered_is_remarked(subscribe: Run) -> None:
+    _, err = subscribe("--bulk", "desk-7", "--cancel")
+    why = "no registration of it is among what brokers keep"
+    assert err == f"desk-7 is cancelled, but {why}\n"
+    _, err = subscribe("--bulk", "desk-7", "--cancel")
+    assert err == "desk-7 is cancelled, but it was cancelled before\n"

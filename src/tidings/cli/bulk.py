@@ -6,23 +6,26 @@ import signal
 import sys
 from collections.abc import Iterator
 from datetime import datetime
+from itertools import chain
 from pathlib import Path
 
 from tidings.cli.complaints import remark
 from tidings.cli.progress import Line, progress
 from tidings.cli.subscribe import Printer, interrupt, line, lost
-from tidings.client import Event, connect_sync
+from tidings.client import Event, PlainClient, connect_sync
 from tidings.events import Filter, Notification, TidingsError
 from tidings.events.values import time_text
 from tidings.spark.bulk.registrations import (
     ALL,
     ID,
     TIME,
+    Registrations,
     cancellation,
     check_name,
     deliveries_to,
     original,
     registration,
+    registrations_of,
 )
 
 
@@ -59,7 +62,11 @@ def subscribe_in_bulk(
             if sys.stderr.isatty():
                 remark(f"listening at {client.broker} to what is delivered; Ctrl-C ends")
             try:
-                chosen = iter(events) if until is None else events.until_live()
+                chosen = events.until_live()
+                if text is None:
+                    chosen = _or_doubt(chosen, client, name)
+                if until is None:
+                    chosen = chain(chosen, events)
                 printer.print_all(chosen, events, count)
             except KeyboardInterrupt:
                 printer.let_go()
@@ -69,15 +76,39 @@ def subscribe_in_bulk(
     return 0
 
 
+def _or_doubt(chosen: Iterator[Event], client: PlainClient, name: str) -> Iterator[Event]:
+    """What was delivered; if that is nothing, a remark if the name may be a wrong one."""
+    first = next(chosen, None)
+    if first is not None:
+        yield first
+        yield from chosen
+    elif (why := _doubt(client, name)) is not None:
+        remark(f"listening to {name}, but {why}")
+
+
+def _doubt(client: PlainClient, name: str) -> str | None:
+    """Why nothing is in force under a name, by what brokers keep; None if something is.
+
+    They look through all of that: to be asked only if somebody would else wait for nothing.
+    """
+    known = Registrations()
+    with client.subscribe(registrations_of(name), since="begin") as said:
+        known.hear(said.until_live())
+    if name not in known.entries:
+        return "no registration of it is among what brokers keep"
+    return "it was cancelled before" if known.entries[name].filter is None else None
+
+
 def cancel(name: str, *, url: str, token: str | None, authority: str | None) -> int:
     """End a bulk subscription; what was delivered so far is not for a later one of this name."""
     said, wanted = cancellation(name), deliveries_to(name)
     with connect_sync(url, token=token, tls=authority, on_status=lost) as client:
+        why = _doubt(client, name)
         client.advertise(ALL)
-        client.publish(said)
+        client.publish(said)  # in any case: `deliver` knows also what brokers no longer keep
         client.subscribe(wanted, durable=_durable(name)).forget()
         client.subscribe(wanted, durable=_durable(name)).close()  # it begins now, as it is new
-    remark(f"{name} is cancelled")
+    remark(f"{name} is cancelled" if why is None else f"{name} is cancelled, but {why}")
     return 0
 
 

@@ -219,7 +219,8 @@ def subscribe(
     them within a second or two. What it delivers is printed, durably under the same name; run
     without a filter, it goes on with the one that is registered. Whoever is the first to listen
     under a name hears all that was delivered to it since it was cancelled last, as far as brokers
-    keep it. --filters registers many at once: a name, a tab and a filter on each line.
+    keep it. If there is nothing, and no registration either, it says so and listens. --filters
+    registers many at once: a name, a tab and a filter on each line.
 
     \b
     Examples:

@@ -197,6 +197,15 @@ def deliveries_to(name: str) -> Filter:
     return Filter.parse(f"{FOR} CONTAINS {literal(check_name(name))}")
 
 
+def registrations_of(name: str) -> Filter:
+    """What all registrations of a name pass, and its cancellations, and nothing else.
+
+    >>> print(registrations_of("desk-7"))
+    tidings.bulk = 'desk-7'
+    """
+    return Filter.parse(f"{NAME} = {literal(check_name(name))}")
+
+
 def is_our_own(said: Notification) -> bool:
     """Whether it is a registration or a delivery, which nobody can subscribe to in bulk."""
     return FOR in said.attributes or NAME in said.attributes
