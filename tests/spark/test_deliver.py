@@ -22,9 +22,10 @@ from tests.client.brokers import BrokerProcess, program
 from tests.spark.brokers import log_of, running
 from tests.spark.delivered import offsets, published, wanted
 from tidings.client import connect_sync
-from tidings.events import Notification
+from tidings.events import Notification, TidingsError
 from tidings.spark.bulk.bulk import Keeper
 from tidings.spark.bulk.deliver import deliver
+from tidings.spark.bulk.lock import locked
 from tidings.spark.bulk.registrations import cancellation, deliveries, original, registration
 from tidings.spark.bulk.tally import Report
 
@@ -325,6 +326,14 @@ def test_batches_are_counted_while_filters_are_parsed(
                 until(lambda: deliverer.check() and deliverer.report.delivered)
             finally:
                 parsed.set()
+
+
+def test_two_do_not_deliver_from_the_same_folder(spark: Any, tmp_path: Path) -> None:
+    with (
+        locked(tmp_path / "deliver"),
+        pytest.raises(TidingsError, match=f"is in use: process {os.getpid()} delivers from it"),
+    ):
+        deliver(spark, "tidings://127.0.0.1:1", tmp_path / "deliver")
 
 
 # -- the command -------------------------------------------------------------------------------

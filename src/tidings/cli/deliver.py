@@ -13,6 +13,7 @@ from tidings.cli.complaints import remark
 from tidings.cli.progress import Line
 from tidings.cli.stopping import stopped_by_signals
 from tidings.spark.bulk.deliver import deliver
+from tidings.spark.bulk.lock import locked
 from tidings.spark.bulk.tally import Report
 from tidings.spark.sessions import session_for_python
 
@@ -29,6 +30,8 @@ def deliver_events(
 ) -> None:
     """Deliver until it is stopped; tells how it goes on stderr."""
     place = folder or default_folder(url)
+    with locked(place):
+        pass  # else it is known only when Spark has started
     line, stop = Line(), stopped_by_signals()
     remark(f"the table of subscriptions is in {place}")
     with ends_told(), session_for_python("tidings deliver", master=master) as spark:

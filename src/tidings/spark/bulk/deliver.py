@@ -27,6 +27,7 @@ from tidings.client import ConnectionFailed
 from tidings.events import TidingsError
 from tidings.spark.archiving.archive import archive
 from tidings.spark.bulk.bulk import Keeper
+from tidings.spark.bulk.lock import locked
 from tidings.spark.bulk.registrations import ALL
 from tidings.spark.bulk.tally import METRICS, Report, Tally
 from tidings.spark.failures import cause
@@ -85,6 +86,7 @@ def deliver(
     What is delivered is published at the broker, or appended to `inbox`, a Delta table. With
     `skip_gaps` it goes on though brokers no longer keep what comes next, which else is an error.
     A broker that is away is waited for, from the beginning; after two minutes it is an error.
+    That somebody else delivers from the same folder is one at once.
     `options` are more of those that the format takes for reading.
     """
     from tidings.spark import install
@@ -94,7 +96,10 @@ def deliver(
     table = place / "registrations"
     on_gap: OnGap = "continue" if skip_gaps else "fail"
     stop = stop or threading.Event()
-    with _Registrar(Broker(url, token, authority=authority), table, on_gap, stop) as registrar:
+    with (
+        locked(place),
+        _Registrar(Broker(url, token, authority=authority), table, on_gap, stop) as registrar,
+    ):
         if stop.is_set():
             return Tally().report(registrar.keeper.known)
         said = {"url": url, "token": token, "authority": authority, "subscriptions": str(table)}
