@@ -238,6 +238,35 @@ def test_each_name_hears_of_each_event_once_though_all_is_killed(tmp_path: Path)
         assert len(found) > 1_000
 
 
+def wait_for(told: bytes, process: subprocess.Popen[bytes]) -> None:
+    """Until it says this on stderr, where it says something every ten seconds."""
+    assert process.stderr is not None
+    end = monotonic() + PATIENCE
+    for line in process.stderr:
+        if told in line:
+            return
+        assert monotonic() < end, line
+    raise AssertionError("it has ended")
+
+
+def test_it_says_from_when_on_it_delivers(tmp_path: Path) -> None:
+    with running(tmp_path / "broker") as broker, connect_sync(broker.url) as client:
+        client.publish(registration("all", "TRUE"))
+        client.publish({"n": 0})  # before, so nobody hears of it
+        for told in (b"delivering what is published from now on\n", b"going on where it was\n"):
+            with command(broker, tmp_path / "deliver") as process:
+                wait_for(told, process)
+                client.publish({"n": 1})
+                last = f"paris:{log_of(broker)[-1].tick}"
+                until(lambda last=last: published(broker)[last, "all"])
+                os.killpg(process.pid, signal.SIGTERM)
+                process.communicate(timeout=PATIENCE)
+            client.publish({"n": 2})
+        log, found = log_of(broker), published(broker).elements()
+        heard = [log[int(id.partition(":")[2]) - 1].notification["n"] for id, _ in found]
+    assert sorted(heard) == [1, 1, 2]
+
+
 class Ear:
     """Hears when something is delivered."""
 

@@ -33,6 +33,11 @@ def deliver_events(
     with locked(place):
         pass  # else it is known only when Spark has started
     line, stop = Line(), stopped_by_signals()
+
+    def ready(goes_on: bool) -> None:
+        line.clear()
+        remark("going on where it was" if goes_on else "delivering what is published from now on")
+
     remark(f"the table of subscriptions is in {place}")
     with ends_told(), session_for_python("tidings deliver", master=master) as spark:
         report = deliver(
@@ -43,6 +48,7 @@ def deliver_events(
             authority=authority,
             inbox=inbox,
             skip_gaps=skip_gaps,
+            ready=ready,
             progress=lambda report: line.tell(_told(report)),
             stop=stop,
         )

@@ -161,7 +161,8 @@ def deliver(
     They live in a table. What is published is matched against it on Spark, many events at a
     time, and published once more for those who want it, within a second or two; or it is
     appended to an inbox (name, id, time, event). Each event is delivered once to each name, even
-    if this is killed: started again, it goes on where it was. It ends on Ctrl-C.
+    if this is killed: started again, it goes on where it was. The first time, it says when it is
+    ready, and delivers what is published from then on. It ends on Ctrl-C.
 
     \b
     Examples:

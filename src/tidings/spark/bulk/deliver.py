@@ -75,6 +75,7 @@ def deliver(
     authority: str | None = None,
     inbox: str | Path | None = None,
     skip_gaps: bool = False,
+    ready: Callable[[bool], Any] | None = None,
     progress: Callable[[Report], Any] | None = None,
     stop: threading.Event | None = None,
     options: dict[str, str] | None = None,
@@ -86,20 +87,24 @@ def deliver(
     What is delivered is published at the broker, or appended to `inbox`, a Delta table. With
     `skip_gaps` it goes on though brokers no longer keep what comes next, which else is an error.
     A broker that is away is waited for, from the beginning; after two minutes it is an error.
-    That somebody else delivers from the same folder is one at once.
-    `options` are more of those that the format takes for reading.
+    That somebody else delivers from the same folder is one at once. `ready` is called when it is
+    settled where it begins: what is published from then on is delivered, whatever is killed. It is
+    told whether that is where it was. `options` are more of those that the format takes for
+    reading.
     """
     from tidings.spark import install
 
     install(spark)
     place = Path(folder).absolute()
     table = place / "registrations"
+    checkpoint = place / ("checkpoint" if inbox is None else "checkpoint-inbox")
     on_gap: OnGap = "continue" if skip_gaps else "fail"
     stop = stop or threading.Event()
     with (
         locked(place),
         _Registrar(Broker(url, token, authority=authority), table, on_gap, stop) as registrar,
     ):
+        beginning = _Beginning(checkpoint, ready)
         if stop.is_set():
             return Tally().report(registrar.keeper.known)
         said = {"url": url, "token": token, "authority": authority, "subscriptions": str(table)}
@@ -109,11 +114,11 @@ def deliver(
         reading |= options or {}
         with _settings(spark):  # a query keeps those that it began with
             if inbox is None:
-                query = _publishing(spark, reading, place)
+                query = _publishing(spark, reading, checkpoint, place / "dead-letters")
             else:
-                query = _collecting(spark, reading, Path(inbox).absolute(), place)
+                query = _collecting(spark, reading, checkpoint, Path(inbox).absolute())
         try:
-            return _followed(query, registrar, progress, stop)
+            return _followed(query, registrar, beginning, progress, stop)
         finally:
             query.stop()
 
@@ -198,17 +203,19 @@ class _Registrar(threading.Thread):
             self.problem = problem
 
 
-def _publishing(spark: SparkSession, reading: dict[str, str], place: Path) -> StreamingQuery:
+def _publishing(
+    spark: SparkSession, reading: dict[str, str], checkpoint: Path, letters: Path
+) -> StreamingQuery:
     """The tasks publish: there is nothing left to write but how many there were."""
-    said = {**reading, "deliver": "true", "deadLetters": str(place / "dead-letters")}
+    said = {**reading, "deliver": "true", "deadLetters": str(letters)}
     rows = spark.readStream.format("tidings").options(**said).load()
     counted = _counted(rows, "matched", "delivered", "refused", "times")
     writer = counted.writeStream.format("noop").trigger(processingTime=_PACE)
-    return writer.option("checkpointLocation", str(place / "checkpoint")).start()
+    return writer.option("checkpointLocation", str(checkpoint)).start()
 
 
 def _collecting(
-    spark: SparkSession, reading: dict[str, str], inbox: Path, place: Path
+    spark: SparkSession, reading: dict[str, str], checkpoint: Path, inbox: Path
 ) -> StreamingQuery:
     from tidings.spark.bulk.inbox import Inbox
 
@@ -217,7 +224,7 @@ def _collecting(
     counted = _counted(rows, "1", "size(matches)", "0", "unix_micros(time) / 1e6")
     events = counted.withColumnRenamed("attributes", "event")
     writer = events.writeStream.foreachBatch(Inbox(inbox).take).trigger(processingTime=_PACE)
-    return writer.option("checkpointLocation", str(place / "checkpoint-inbox")).start()
+    return writer.option("checkpointLocation", str(checkpoint)).start()
 
 
 def _counted(rows: DataFrame, *counts: str) -> DataFrame:
@@ -231,9 +238,27 @@ def _counted(rows: DataFrame, *counts: str) -> DataFrame:
 # -- how it goes -----------------------------------------------------------------------------------
 
 
+class _Beginning:
+    """Tells once that Spark has written where the first batch begins: it is settled for good."""
+
+    def __init__(self, checkpoint: Path, ready: Callable[[bool], Any] | None) -> None:
+        self._offsets, self._ready = checkpoint / "offsets", ready
+        self._goes_on = self._is_settled()
+
+    def _is_settled(self) -> bool:
+        return any(path.name.isdecimal() for path in self._offsets.glob("*"))
+
+    def look(self) -> None:
+        """Tell, if it is so and has not been told."""
+        if self._ready is not None and self._is_settled():
+            self._ready(self._goes_on)
+            self._ready = None
+
+
 def _followed(
     query: StreamingQuery,
     registrar: _Registrar,
+    beginning: _Beginning,
     progress: Callable[[Report], Any] | None,
     stop: threading.Event,
 ) -> Report:
@@ -244,6 +269,7 @@ def _followed(
         if not query.isActive:
             problem = query.exception()
             raise TidingsError(f"delivering has ended: {cause(problem)}") from None
+        beginning.look()
         tally.add(query.recentProgress)
         if progress is not None:
             progress(tally.report(registrar.keeper.known))
