@@ -23,7 +23,9 @@ from tidings.spark.archiving import course
 from tidings.spark.archiving.archive import GapError, Report, archive
 from tidings.spark.archiving.hands import OwnHands
 from tidings.spark.archiving.haul import Haul, Hauled
+from tidings.spark.format.options import Broker
 from tidings.spark.lakes.lake import Gap, Lake, LakeError
+from tidings.spark.streams.watch import Watch
 
 pytestmark = pytest.mark.slow
 
@@ -296,6 +298,24 @@ def test_a_gap_is_an_error_or_noted(
     assert lake.gaps() == [Gap("paris", 100, lost)]
     assert lake.held() == {"paris": 210}
     assert archived(lake) == before + log(broker)
+
+
+def test_that_a_broker_is_away_is_told_with_what_starts_one(
+    broker: BrokerProcess, lake: Lake, caplog: pytest.LogCaptureFixture
+) -> None:
+    publish(broker, range(3))
+    stop, told = threading.Event(), logging.Handler()
+    told.emit = lambda _: stop.set()  # type: ignore[method-assign]
+    logging.getLogger("tidings.spark").addHandler(told)
+    nobody = Broker("tidings://127.0.0.1:1", timeout=0.1)
+    hauling = course.Course(lake, nobody, OwnHands(), 100, "fail", lambda _: None)
+    try:
+        with Watch(Broker(broker.url)) as watch:
+            hauling.follow(watch, "live", 0.0, stop)
+    finally:
+        logging.getLogger("tidings.spark").removeHandler(told)
+    assert caplog.messages[0].startswith("trying again: ")
+    assert caplog.messages[0].endswith("This starts one: tidings up")
 
 
 def test_a_new_lake_begins_with_what_is_kept_and_knows_what_is_not(

@@ -298,7 +298,7 @@ class Ear:
 
 
 def is_waiting(caplog: pytest.LogCaptureFixture) -> bool:
-    return "it is tried again" in caplog.text
+    return "trying again" in caplog.text
 
 
 def test_it_waits_for_a_broker_that_is_away_when_it_begins(
@@ -329,6 +329,9 @@ def test_it_can_be_stopped_while_it_waits_for_a_broker(
     stop.set()
     away.join(60)
     assert [report.events for report in reports] == [0]
+    told = "trying again for 120 seconds: no broker can be reached at 127.0.0.1:1: "
+    assert caplog.messages[0].startswith(told)
+    assert caplog.messages[0].endswith("\nIs it running? This starts one: tidings up")
 
 
 def test_batches_are_counted_while_filters_are_parsed(

@@ -177,7 +177,7 @@ class Course:
             if hauled.away is not None or hauled.gone is not None:
                 ended.add(stretch.stream)
         if away := [hauled.away for hauled in brought if hauled.away is not None]:
-            _log.warning("%s; it is tried again", away[0])
+            _log.warning("trying again: %s", away[0])  # which may end with a command to type
             if not usable:
                 stop.wait(_GLANCE)
         return self._fitting(usable, stop)

@@ -185,7 +185,8 @@ class _Registrar(threading.Thread):
             except ConnectionFailed as problem:
                 if patience.is_over:
                     raise
-                _log.log(level, "%s; it is tried again for %s seconds", problem, _PATIENCE)
+                # First, since the problem ends with a hint, or with a command to type.
+                _log.log(level, "trying again for %s seconds: %s", _PATIENCE, problem)
                 level = logging.DEBUG  # once is enough
                 stop.wait(_AGAIN)
             else:
