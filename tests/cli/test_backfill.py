@@ -68,7 +68,7 @@ def test_a_file_without_filters_is_refused(tmp_path: Path, tidings: Run, content
         (
             "sparky",
             "'sparky' is no master of Spark's: give local[*], spark://HOST:PORT, k8s://HOST "
-            "or yarn",
+            "or yarn, or none to do without it",
         ),
         pytest.param(
             "spark://127.0.0.1:1",

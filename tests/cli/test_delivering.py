@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.cli.conftest import Run
 from tidings.spark.bulk.lock import locked
 
@@ -38,3 +40,18 @@ def test_a_second_one_on_the_same_folder_is_refused_until_the_first_is_killed(
     assert done.stderr.startswith(told)
     with locked(folder):
         pass
+
+
+@pytest.mark.parametrize(
+    ("master", "told"),
+    [
+        ("none", "error: this needs Spark, so the master cannot be 'none': give local[*], "),
+        ("sparky", "error: 'sparky' is no master of Spark's: give local[*], "),
+    ],
+)
+def test_a_master_that_it_does_not_take_is_told_with_those_that_it_does(
+    tmp_path: Path, tidings: Run, master: str, told: str
+) -> None:
+    done = tidings("pipeline", "deliver", "--lake", str(tmp_path), "--master", master)
+    assert done.returncode == 2
+    assert f"{told}spark://HOST:PORT, k8s://HOST or yarn\n" in done.stderr

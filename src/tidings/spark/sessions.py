@@ -23,6 +23,7 @@ NO_SPARK: Final = "none"
 """The master of those who want no Spark."""
 _CLUSTER: Final = "spark://"
 _MASTERS: Final = ("local", _CLUSTER, "k8s://", "yarn")
+_GIVE: Final = "give local[*], spark://HOST:PORT, k8s://HOST or yarn"
 _SETTINGS: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -91,6 +92,8 @@ def session_or_none(app: str, *, master: str) -> Iterator[SparkSession | None]:
     if master == NO_SPARK:
         yield None
         return
+    if not master.startswith(_MASTERS):
+        raise TidingsError(f"{master!r} is no master of Spark's: {_GIVE}, or none to do without it")
     with session_for_python(app, master=master) as started:
         yield started
 
@@ -114,11 +117,10 @@ def _check(master: str) -> None:
 
     Spark finds out, too, but has Java print a stack trace, or takes a minute for it.
     """
+    if master == NO_SPARK:
+        raise TidingsError(f"this needs Spark, so the master cannot be 'none': {_GIVE}")
     if not master.startswith(_MASTERS):
-        raise TidingsError(
-            f"{master!r} is no master of Spark's: give local[*], spark://HOST:PORT, k8s://HOST "
-            "or yarn"
-        )
+        raise TidingsError(f"{master!r} is no master of Spark's: {_GIVE}")
     if not master.startswith(_CLUSTER):
         return
     places = [_PLACE.fullmatch(place) for place in master.removeprefix(_CLUSTER).split(",")]
