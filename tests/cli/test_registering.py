@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from select import select
@@ -13,6 +14,7 @@ import pytest
 
 from tests.client.brokers import BrokerProcess, program
 from tests.spark.brokers import log_of, running
+from tidings.broker.store import SQLiteStore
 from tidings.cli.bulk import cancel, register_many, subscribe_in_bulk
 from tidings.client import connect_sync
 from tidings.events import Notification
@@ -100,6 +102,23 @@ def test_whoever_registers_a_cancelled_name_anew_hears_nothing_of_before(
     deliver(broker, "desk-7", 2)
     subscribe("--bulk", "desk-7", "--cancel")
     publish(broker, registration("desk-7", "n > 2"))
+    deliver(broker, "desk-7", 3)
+    assert heard(subscribe(*listening)[0]) == [3]
+
+
+def test_what_was_not_read_for_too_long_can_be_cancelled(
+    broker: BrokerProcess, subscribe: Run
+) -> None:
+    listening = ("--bulk", "desk-7", "--until", "now")
+    subscribe("n > 0", *listening)
+    deliver(broker, "desk-7", 1, 2)
+    broker.stop()
+    with closing(SQLiteStore(broker.folder / "store", broker.name)) as store:
+        store.trim(before=1e12)
+    broker.start()
+    assert "is kept from" in subscribe(*listening, code=2)[1]
+    subscribe("--bulk", "desk-7", "--cancel")
+    publish(broker, registration("desk-7", "n > 0"))
     deliver(broker, "desk-7", 3)
     assert heard(subscribe(*listening)[0]) == [3]
 

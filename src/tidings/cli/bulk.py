@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 
@@ -106,7 +106,8 @@ def cancel(name: str, *, url: str, token: str | None, authority: str | None) -> 
         why = _doubt(client, name)
         client.advertise(ALL)
         client.publish(said)  # in any case: `deliver` knows also what brokers no longer keep
-        client.subscribe(wanted, durable=_durable(name)).forget()
+        # From now on, since what follows where it was may no longer be kept.
+        client.subscribe(wanted, durable=_durable(name), since=datetime.now(UTC)).forget()
         client.subscribe(wanted, durable=_durable(name)).close()  # it begins now, as it is new
     remark(f"{name} is cancelled" if why is None else f"{name} is cancelled, but {why}")
     return 0
