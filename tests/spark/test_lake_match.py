@@ -253,3 +253,54 @@ def test_all_ways_to_ask_a_lake_agree(spark: Any, lake: tuple[Path, list[Archive
         wanted = Filter.parse(text)
         assert ids == sorted(e.id for e in events if wanted.matches(e.notification)) != []
     rows.unpersist()
+
+
+def test_a_frame_of_a_lake_is_read_as_rows_are_whatever_spark_and_others_made_of_it(
+    spark: Any, tmp_path: Path
+) -> None:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    noon = START.replace(hour=12, minute=0)
+    added = {
+        "short": ("CAST(2 AS SMALLINT)", 2),
+        "cost": ("CAST(1.5 AS DECIMAL(10, 2))", 1.5),
+        "due": ("DATE '2026-11-14'", START.replace(hour=0, minute=0)),
+        "all": ("array(TIMESTAMP_NTZ '2026-11-14 12:00:00')", [noon]),
+        "hole": ("array('a', NULL)", ["a", None]),
+        "deep": ("array(array(1))", [[1]]),
+        "nan": ("CAST('NaN' AS DOUBLE)", None),
+        "void": ("NULL", None),
+        "struct": ("named_struct('field', 1)", None),  # which no filter here asks for
+    }
+    said = [{"when": noon, "of": {"a", "b"}}, {"when": {1, 2}, "raw": b"x"}, {"when": "noon"}]
+    fill(tmp_path, [Notification(each) for each in said], commits=1)
+    values = {name: value for name, (_, value) in added.items()}
+    texts = [
+        "when >= TIMESTAMP '2026-11-14T12:00:00Z' AND of CONTAINS 'a'",
+        "when = 'noon' OR raw = X'78' OR EXISTS void",
+        "EXISTS when AND cost = 1.5 AND short = 2",
+        "EXISTS when AND due = TIMESTAMP '2026-11-14T00:00:00Z'",
+        "EXISTS when AND all CONTAINS TIMESTAMP '2026-11-14T12:00:00Z'",
+        "EXISTS when AND EXISTS deep AND NOT EXISTS nan",
+        "EXISTS when AND EXISTS hole",
+        "EXISTS when AND hole CONTAINS 'a'",
+    ]
+    events = [Notification({**each, **values}) for each in said]
+    truths = {text: [Filter.parse(text).matches(each) for each in events] for text in texts}
+    install(spark)
+    settings = {"session.timeZone": "Europe/Paris", "execution.arrow.useLargeVarTypes": "true"}
+    before = {name: spark.conf.get(f"spark.sql.{name}") for name in settings}
+    lake = spark.read.format("tidings").option("lake", str(tmp_path)).load()
+    rows = lake.select("*", *(F.expr(sql).alias(name) for name, (sql, _) in added.items()))
+    try:
+        for name, value in settings.items():
+            spark.conf.set(f"spark.sql.{name}", value)
+            conditions = [column(text, rows.schema).alias(text) for text in texts]
+            table = rows.orderBy("time").select(*conditions).toArrow()
+            assert table.to_pydict() == truths
+            matched = match(rows, {text: text for text in texts}, keep=True)
+            lists = matched.orderBy("time").select("matches").toArrow()["matches"].to_pylist()
+            assert {t: [t in keys for keys in lists] for t in texts} == truths
+    finally:
+        for name, value in before.items():
+            spark.conf.set(f"spark.sql.{name}", value)

@@ -7,17 +7,17 @@ attribute of the filter, which should be in few rows, the index is asked about t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import BooleanType, StructType
+from pyspark.sql.types import BooleanType, NullType, StructType
 
 from tidings.events import Filter
 from tidings.events.encoding import encode_json
-from tidings.spark.columns.attributes import Attribute, Attributes, quoted
+from tidings.spark.columns.attributes import Attribute, Attributes
 from tidings.spark.columns.expressions import condition_of_kinds, either
 from tidings.spark.lakes.grouping import Grouping, names_in
 from tidings.spark.lakes.layout import FIXED, REST, Columns
@@ -32,10 +32,10 @@ def is_lake(schema: StructType) -> bool:
 
 
 def columns_in(schema: StructType) -> Columns:
-    """Which columns hold which attribute, by kind."""
+    """Which columns hold which attribute, by kind; those that can hold nothing are left out."""
     found: Columns = {}
     for field in schema:
-        if field.name not in _FIXED:
+        if field.name not in _FIXED and not isinstance(field.dataType, NullType):
             name, _, kind = field.name.partition("$")
             found.setdefault(name, {})[kind or "first"] = field.name
     return found
@@ -55,14 +55,23 @@ def column_in_lake(filter: Filter, schema: StructType) -> Column:
     if not names:
         return native
     is_mentioned = either(_mentions(name) for name in sorted(names))
-    asked = _asked(filter, columns_in(schema), is_mentioned)
+    asked = _asked(filter, schema, is_mentioned)
     return F.when(is_mentioned, asked).otherwise(native)
 
 
+def fields_in(schema: StructType, names: Sequence[str]) -> list[Column]:
+    """Columns as the index takes them: in a frame, somebody may have added such as it does not."""
+    known = _known(schema)
+    return [F.col(REST) if name == REST else known[name].normal for name in names]
+
+
 def _attributes(names: set[str], schema: StructType) -> dict[str, list[Attribute]]:
-    columns = columns_in(schema)
-    known = Attributes({f.name: ((f.name,), f.dataType) for f in schema})
+    columns, known = columns_in(schema), _known(schema)
     return {n: [known[column] for column in columns.get(n, {}).values()] for n in names}
+
+
+def _known(schema: StructType) -> Attributes:
+    return Attributes({f.name: ((f.name,), f.dataType) for f in schema})
 
 
 def _mentions(name: str) -> Column:
@@ -71,12 +80,12 @@ def _mentions(name: str) -> Column:
     return F.coalesce(F.col(REST).contains(text), F.lit(False))
 
 
-def _asked(filter: Filter, columns: Columns, where: Column) -> Column:
+def _asked(filter: Filter, schema: StructType, where: Column) -> Column:
     """What the index says of rows where the condition holds; null of others."""
     import pyarrow as pa
     from pyspark.sql.pandas.functions import arrow_udf
 
-    grouping = Grouping(names_in([filter]), columns)
+    grouping = Grouping(names_in([filter]), columns_in(schema))
     used = grouping.used
 
     def ask(batches: Any) -> Any:
@@ -99,5 +108,5 @@ def _asked(filter: Filter, columns: Columns, where: Column) -> Column:
     # PySpark reads from the annotations how the function wants to be called, and that when it runs.
     ask.__annotations__ = dict.fromkeys(["batches", "return"], Iterator[pa.Array])
     udf = arrow_udf(ask, BooleanType())  # type: ignore[call-overload]
-    fields = [F.when(where, F.col(quoted(c))).alias(f"{n}") for n, c in enumerate(used)]
+    fields = [F.when(where, c).alias(f"{n}") for n, c in enumerate(fields_in(schema, used))]
     return cast("Column", udf(F.struct(*fields)))

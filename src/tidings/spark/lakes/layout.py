@@ -22,12 +22,13 @@ case only, begin with `_`, or have other characters than letters, digits and `_ 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidings.events import Filter, Notification
 from tidings.events.encoding import decode_json, from_plain
@@ -112,9 +113,26 @@ def columns_of(schema: pa.Schema) -> Columns:
 
 
 def _kind(held: pa.DataType) -> str:
-    if pa.types.is_list(held):
-        return "set"
-    return next(kind for kind, type_ in KINDS.items() if type_ == held)
+    """The kind of a column of a lake, or of a frame of Spark's that is made of one.
+
+    Spark hands times over in the zone of its session, texts as large ones if it is told so, and
+    columns that somebody has added may be narrower.
+    """
+    return next(kind for kind, belongs in _BELONGS if belongs(held))
+
+
+_BELONGS: Final[tuple[tuple[str, Callable[[pa.DataType], bool]], ...]] = (
+    ("boolean", pa.types.is_boolean),
+    ("integer", pa.types.is_integer),
+    ("double", pa.types.is_floating),
+    ("string", pa.types.is_string),
+    ("string", pa.types.is_large_string),
+    ("time", pa.types.is_timestamp),
+    ("bytes", pa.types.is_binary),
+    ("bytes", pa.types.is_large_binary),
+    ("set", pa.types.is_list),
+    ("set", pa.types.is_large_list),
+)
 
 
 def microseconds(time: datetime | float) -> int:
@@ -163,10 +181,21 @@ def _values(column: Any, kind: str) -> list[Any]:
     if kind == "time":
         counts = column.cast(pa.int64()).to_pylist()
         return [None if c is None else EPOCH + c * MICROSECOND for c in counts]
-    values: list[Any] = column.to_pylist()
     if kind == "set":
-        return [None if v is None else frozenset(v) for v in values]
+        return _sets(column)
+    values: list[Any] = column.to_pylist()
     return values
+
+
+def _sets(column: Any) -> list[Any]:
+    """A lake's own sets are of strings; an array that somebody has added may be any, or no set."""
+    if pa.types.is_timestamp(column.type.value_type):
+        column = column.cast(pa.list_(_TIME))
+    is_own = column.type.value_type == pa.string() and not pc.list_flatten(column).null_count
+    return [
+        None if v is None else frozenset(v) if is_own else canonical(v, "an array")
+        for v in column.to_pylist()
+    ]
 
 
 def _notification(record: dict[str, object]) -> Notification:

@@ -115,7 +115,7 @@ def _of_frame(
 
     from tidings.spark.columns.attributes import attributes, has_all_attributes, quoted
     from tidings.spark.columns.expressions import condition
-    from tidings.spark.columns.lake_columns import columns_in, is_lake
+    from tidings.spark.columns.lake_columns import columns_in, fields_in, is_lake
     from tidings.spark.lakes.grouping import Grouping
 
     if column.lower() in map(str.lower, df.columns):
@@ -124,7 +124,7 @@ def _of_frame(
     if is_lake(df.schema):  # an attribute may have several columns, or be in the rest
         grouping = Grouping(names_in(wanted.values()), columns_in(df.schema))
         names = grouping.used
-        fields = [F.col(quoted(name)) for name in names]
+        fields = fields_in(df.schema, names)
     elif has_all_attributes(df.schema):
         names, fields = [ALL], [F.col(ALL)]
     else:
