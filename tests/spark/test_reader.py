@@ -23,9 +23,10 @@ from tidings.node.requests import Cursor
 from tidings.spark.archiving.archive import archive
 from tidings.spark.bulk.registrations import ALL, registration
 from tidings.spark.format import reader as reader_module
-from tidings.spark.format.options import reading
+from tidings.spark.format.options import Broker, reading
 from tidings.spark.format.reader import BatchReader, StreamReader
 from tidings.spark.lakes.lake import Lake
+from tidings.spark.streams import places
 from tidings.spark.streams.absence import Gone
 
 pytestmark = pytest.mark.slow
@@ -145,6 +146,21 @@ def test_a_batch_that_begins_behind_a_lost_log_is_all_of_the_new_one(broker: Bro
     going_on = BatchReader(reading({**options, "onGap": "continue"}, is_stream=False), TICKS)
     (task,) = going_on.partitions()
     assert [t for b in going_on.read(task) for t in b["tick"].to_pylist()] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("on_gap", ["fail", "continue"])
+def test_a_time_behind_all_events_is_no_lost_log_though_more_are_published_meanwhile(
+    broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch, on_gap: str
+) -> None:
+    def ends(asked: Broker) -> Cursor:
+        found = places.ends(asked)
+        publish(broker, 2)
+        return found
+
+    publish(broker, 3)
+    monkeypatch.setattr(reader_module, "ends", ends)
+    options = {"url": broker.url, "since": "2999-01-01", "onGap": on_gap}
+    assert BatchReader(reading(options, is_stream=False), TICKS).partitions() == []
 
 
 def test_behind_a_lost_log_deliveries_are_numbered_anew(

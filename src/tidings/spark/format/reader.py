@@ -69,13 +69,14 @@ class BatchReader(DataSourceReader):
                 raise TidingsError("option until: begin is where everything starts")
             case moment:
                 end = _ticks_before(options.broker, moment, last.keys())
-        start: Cursor = options.since if isinstance(options.since, dict) else {}
-        since = options.since if isinstance(options.since, float) else 0.0
-        start = start | _ticks_before(options.broker, since, end.keys() - start.keys())
+        start = dict(options.since) if isinstance(options.since, dict) else {}
         for stream in _lost(start, last):
             if options.on_gap == "fail":
                 raise TidingsError(f"option since: {gap(stream, start[stream], last[stream])}")
             start[stream] = 0
+        # What is found by time may lie behind `last`, which is older: then there is nothing yet.
+        since = options.since if isinstance(options.since, float) else 0.0
+        start |= _ticks_before(options.broker, since, end.keys() - start.keys())
         return split(start, end, last, most=options.partition)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
