@@ -56,6 +56,13 @@ def test_a_column_more_is_an_attribute_and_wins() -> None:
     assert said == Notification({"a": 1, "b": 3})
 
 
+def test_what_did_not_fit_its_column_is_published_as_the_map_has_it() -> None:
+    row = {"price": None, "attributes": [("price", variant("dear")), ("z", variant(1))]}
+    (said, other) = made({"price": LongType(), "attributes": MAP}, row, {"price": 3})
+    assert said == Notification({"price": "dear", "z": 1})
+    assert other == Notification({"price": 3})
+
+
 def test_without_the_map_all_columns_are_attributes() -> None:
     columns: dict[str, DataType] = {"id": LongType(), "price": VariantType(), "more": MAP}
     row = {"id": 7, "price": variant(1.5), "more": [("a", variant("x"))]}

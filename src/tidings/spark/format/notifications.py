@@ -3,8 +3,9 @@
 A column is an attribute, and null means that it is absent; structs become dotted names, arrays
 become sets, and a VARIANT is what is in it. A single column `event` of type STRING is the
 notification in JSON. Where there is a column `attributes` that is MAP<STRING, VARIANT>, as it is
-read, what is in the map are the attributes; `id`, `stream`, `tick` and `time` are of the event that
-was read, and not published again. Nothing here touches a broker or a disk.
+read, what is in the map are the attributes, but for those that other columns have a value of; `id`,
+`stream`, `tick` and `time` are of the event that was read, and not published again. Nothing here
+touches a broker or a disk.
 """
 
 from __future__ import annotations
@@ -89,7 +90,10 @@ class Notifications:
         return said
 
     def _attributes(self, row: dict[str, Any]) -> dict[str, Any]:
-        others = {n: v for n, v in row.items() if n != _ATTRIBUTES and n not in _ORIGIN}
+        # Null may also mean that the value, which the map has, did not fit when it was read.
+        others = {
+            n: v for n, v in row.items() if n not in (_ATTRIBUTES, *_ORIGIN) and v is not None
+        }
         return {**(row[_ATTRIBUTES] or {}), **others}
 
 
