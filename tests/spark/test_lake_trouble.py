@@ -232,6 +232,40 @@ def assert_said(problem: Exception, what: str) -> None:
     assert "\n" not in str(problem)
 
 
+# -- damaged files ---------------------------------------------------------------------------------
+
+
+def cut_off(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-1])
+
+
+def overwritten(file: Path) -> None:
+    """All of it but the end, which says where columns are."""
+    content = file.read_bytes()
+    end = int.from_bytes(content[-8:-4], "little") + 8
+    file.write_bytes(b"\xff" * (len(content) - end) + content[-end:])
+
+
+@pytest.mark.parametrize("read", [Lake.events, Lake.scan])
+@pytest.mark.parametrize("harm", [Path.unlink, cut_off, overwritten])
+def test_a_file_that_cannot_be_read_is_named(lake: Lake, harm: Any, read: Any) -> None:
+    (file,) = lake.files("n = 2")
+    harm(lake.path / file)
+    assert len(list(read(lake, "n = 3"))) == 1, "others can be read"
+    with pytest.raises(LakeError) as problem:
+        list(read(lake, "n = 2"))
+    assert_said(problem.value, f"{lake.path / file}: it cannot be read: .+")
+
+
+def test_a_file_that_may_have_a_column_is_not_left_out_if_nobody_can_look(lake: Lake) -> None:
+    """The log says of no file that it lacks a column which is newer."""
+    (file,) = lake.files("n = 2")
+    lake.append([event(4, newer=1)], writer="w", version=4)
+    (lake.path / file).unlink()
+    with pytest.raises(LakeError, match=f"{file}: it cannot be read: No such file"):
+        list(lake.events("newer = 1"))
+
+
 def test_where_no_lake_can_be_made_is_said_in_a_sentence(tmp_path: Path) -> None:
     file(tmp_path / "file")
     with pytest.raises(LakeError, match=r"no lake can be made here: .*directory") as problem:

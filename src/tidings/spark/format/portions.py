@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tidings.events import TidingsError
+from tidings.spark.lakes.errors import reading
 
 ROWS: Final = 32_768
 """So many rows are read at once."""
@@ -63,7 +63,8 @@ def _cut(folder: Path, path: str, rows: int, size: int) -> Iterator[Piece]:
     if rows <= size:
         yield Piece(path, rows)
         return
-    about = pq.read_metadata(folder / path)
+    with reading(folder / path):
+        about = pq.read_metadata(folder / path)
     counts = [about.row_group(number).num_rows for number in range(about.num_row_groups)]
     wanted = -(-rows // size)
     pieces: dict[int, list[int]] = {}
@@ -85,14 +86,11 @@ def read(
     """The rows as batches of these columns; those named in `encoded` may be dictionaries.
 
     A column that the file does not have is null: it is older than the column. `condition` is an
-    expression of Arrow's on the columns, for rows that are wanted. `TidingsError` names a file that
+    expression of Arrow's on the columns, for rows that are wanted. `LakeError` names a file that
     cannot be read.
     """
-    try:
+    with reading(folder / piece.path):
         yield from _read(folder, piece, schema, condition, encoded)
-    except (OSError, pa.ArrowException) as problem:
-        reason = getattr(problem, "strerror", None) or problem
-        raise TidingsError(f"{folder / piece.path}: it cannot be read: {reason}") from None
 
 
 def _read(

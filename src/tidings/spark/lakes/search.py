@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from tidings.client.positions import Beginning
 from tidings.events import Filter
-from tidings.spark.lakes.errors import LakeError
+from tidings.spark.lakes.errors import LakeError, reading
 from tidings.spark.lakes.layout import FIXED, Columns, columns_of, days, microseconds
 from tidings.spark.lakes.pruning import Statistics, Window, may_match, times
 from tidings.spark.lakes.sifting import Sieve
@@ -86,24 +86,31 @@ class Search:
         return may_match(_without(file, unsaid.difference(stored)), filter, self._columns)
 
     def rows(self, path: str) -> Iterator[pa.RecordBatch]:
-        """The rows of a file that are wanted."""
+        """The rows of a file that are wanted; `LakeError` if it cannot be read."""
         yield from self.read(self._file(path))
 
     def groups(self, path: str) -> Iterator[tuple[int, Any]]:
         """The row groups of a file, to be read, each with its earliest time."""
-        for group in self._file(path).split_by_row_group(self._condition, self._stored):
+        with reading(self._path / path):
+            pieces = self._file(path).split_by_row_group(self._condition, self._stored)
+        for group in pieces:
             said = (group.row_groups[0].statistics or {}).get("time")
             yield _EARLIEST if said is None else microseconds(said["min"]), group
 
     def _file(self, path: str) -> Any:
-        found = ds.dataset(str(self._path / path), schema=self._stored, format="parquet")
-        return next(iter(found.get_fragments()))
+        with reading(self._path / path):
+            found = ds.dataset(str(self._path / path), schema=self._stored, format="parquet")
+            return next(iter(found.get_fragments()))
 
     def read(self, piece: Any) -> Iterator[pa.RecordBatch]:
         """The rows of a row group that are wanted."""
-        for batch in piece.to_batches(self._stored, filter=self._condition, batch_size=ROWS):
+        for batch in self._batches(piece):
             if batch.num_rows and (sifted := self._sieve.sift(batch)).num_rows:
                 yield _with_day(sifted, self._schema)
+
+    def _batches(self, piece: Any) -> Iterator[pa.RecordBatch]:
+        with reading(piece.path):
+            yield from piece.to_batches(self._stored, filter=self._condition, batch_size=ROWS)
 
 
 def _chosen(statistics: pa.Table, columns: Iterable[str]) -> list[dict[str, Any]]:
