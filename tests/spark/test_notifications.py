@@ -71,6 +71,19 @@ def test_without_the_map_all_columns_are_attributes() -> None:
     assert empty == Notification({"id": 8})
 
 
+def test_a_text_that_is_no_text_is_told() -> None:
+    """Spark lets any bytes be a STRING."""
+    held = pa.array([b"fine", b"\xff"]).buffers()
+    texts = pa.Array.from_buffers(pa.string(), 2, held)
+    schema = StructType().add("text", StringType()).add("n", LongType())
+    batch = pa.record_batch({"text": texts, "n": [1, 2]})
+    (_, good), (row, bad) = Notifications(schema, 1 << 20).of(batch)
+    assert good == Notification({"text": "fine", "n": 1})
+    assert (row["n"], bad) == (
+        2, "'utf-8' codec can't decode byte 0xff in position 0: invalid start byte"
+    )  # fmt: skip
+
+
 def nested(depth: int) -> bytes:
     """The variant of an array within an array, and so on."""
     value = b"\x00"

@@ -109,10 +109,9 @@ def _rows(batch: pa.RecordBatch) -> Iterator[tuple[dict[str, Any], str]]:
             for at in range(batch.num_rows):
                 yield from _rows(batch.slice(at, 1))
         else:
-            yield (
-                {n: _shown(c) for n, c in zip(batch.schema.names, batch, strict=True)},
-                str(problem.args[0]),
-            )
+            reason = problem.args[0] if isinstance(problem, KeyError) else problem
+            row = {n: _shown(c) for n, c in zip(batch.schema.names, batch, strict=True)}
+            yield row, str(reason)
     else:
         yield from ((row, "") for row in rows)
 
