@@ -8,11 +8,14 @@ import pytest
 from pyspark.sql.types import StructType
 
 from tidings.events import TidingsError
+from tidings.spark.format.lake_reader import question
 from tidings.spark.format.options import columns, reading, writing
 from tidings.spark.format.source import TidingsSource
 
 
-@pytest.mark.parametrize("said", ["{name}", "./{name}", "file:{name}", "{here}/{name}"])
+@pytest.mark.parametrize(
+    "said", ["{name}", "./{name}", "file:{name}", "{here}/{name}", "file://{here}/{name}"]
+)
 def test_a_folder_is_the_same_for_whoever_works_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str
 ) -> None:
@@ -29,6 +32,15 @@ def test_a_folder_is_the_same_for_whoever_works_elsewhere(
     read = reading(judged, is_stream=True)
     assert (read.subscriptions, read.dead_letters) == (f"{tmp_path}/t", f"{tmp_path}/d")
     assert columns({"schemaOf": folder("l")})[2] == f"{tmp_path}/l"
+    assert question({"lake": folder("l")}).lake == tmp_path / "l"
+
+
+def test_an_unknown_option_is_told_those_that_a_user_may_say() -> None:
+    with pytest.raises(TidingsError, match=r"'filtre'; there are url, .*filter, .*lake$") as told:
+        reading({"filtre": "a = 1"}, is_stream=True)
+    assert "deliver" not in str(told.value)
+    with pytest.raises(TidingsError, match=r"'since'; there are url, .*deadLetters"):
+        writing({"since": "begin"})
 
 
 @pytest.mark.parametrize(

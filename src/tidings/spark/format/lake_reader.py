@@ -19,7 +19,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from tidings.events import Filter, TidingsError
-from tidings.spark.format.options import refuse_path
+from tidings.spark.format.options import folder_of, refuse_path
 from tidings.spark.format.portions import Portion, plain, portions, read
 from tidings.spark.format.pushed_to_lake import Pushed
 from tidings.spark.lakes.layout import columns_of, days, to_events
@@ -40,8 +40,9 @@ def question(options: Mapping[str, str]) -> Question:
         raise TidingsError(
             f"there is no option {name!r} where a lake is read; there are {', '.join(_OPTIONS)}"
         )
+    folder = folder_of("lake", said["lake"])
     try:
-        return Question.of(said["lake"], said.get("filter"), said.get("since"), said.get("until"))
+        return Question.of(folder, said.get("filter"), said.get("since"), said.get("until"))
     except TidingsError as problem:
         raise TidingsError(f"{said['lake']}: {problem}") from None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,10 +26,10 @@ _READING: Final = (
     "partitionTicks",
     "schemaOf",
     "pushdown",
-    "subscriptions",
-    "deliver",
-    "deadLetters",
+    "lake",  # instead of a broker: see `lake_reader`
 )
+_DELIVERING: Final = ("subscriptions", "deliver", "deadLetters")
+"""What `tidings.spark.deliver` says when it reads; others have no need to."""
 _WRITING: Final = (*_BOTH, "staging", "deadLetters", "maxEventBytes", "advertise", "key")
 _AT_A_TIME: Final = 1_000_000
 """Whatever has gathered, a batch of a stream has no more ticks, so that it ends before long."""
@@ -90,7 +90,7 @@ class Writing:
 
 def reading(options: Mapping[str, str], *, is_stream: bool) -> Reading:
     """The options of a source; `TidingsError` says what is wrong with them."""
-    said = _known(options, _READING)
+    said = _known(options, _READING, more=_DELIVERING)
     if is_stream and "until" in said:
         raise TidingsError("option until: a stream has no end; read a batch, or leave it out")
     if is_stream and "pushdown" in said:
@@ -118,19 +118,16 @@ def reading(options: Mapping[str, str], *, is_stream: bool) -> Reading:
         on_gap=cast(OnGap, _one_of(said, "onGap", ("fail", "continue"))),
         on_mismatch=cast(Literal["null", "fail"], _one_of(said, "onMismatch", ("null", "fail"))),
         partition=_count("partitionTicks", said.get("partitionTicks", "100000")),
-        subscriptions=(
-            _folder("subscriptions", said["subscriptions"]) if "subscriptions" in said else None
-        ),
+        subscriptions=_folder("subscriptions", said),
         deliver=deliver,
-        dead_letters=_folder("deadLetters", said["deadLetters"]) if "deadLetters" in said else None,
+        dead_letters=_folder("deadLetters", said),
     )
 
 
 def columns(options: Mapping[str, str]) -> tuple[bool, bool, str | None]:
     """Whether events are judged, and delivered; and a lake whose columns to read."""
-    said = _known(options, _READING)
-    lake = _folder("schemaOf", said["schemaOf"]) if "schemaOf" in said else None
-    return "subscriptions" in said, said.get("deliver") == "true", lake
+    said = _known(options, _READING, more=_DELIVERING)
+    return "subscriptions" in said, said.get("deliver") == "true", _folder("schemaOf", said)
 
 
 def is_pushed_down(options: Mapping[str, str]) -> bool:
@@ -148,8 +145,8 @@ def writing(options: Mapping[str, str]) -> Writing:
     folder = said.get("staging") or (None if checkpoint is None else f"{checkpoint}/tidings")
     return Writing(
         broker=broker,
-        staging=None if folder is None else _folder("staging", folder),
-        dead_letters=_folder("deadLetters", said["deadLetters"]) if "deadLetters" in said else None,
+        staging=None if folder is None else folder_of("staging", folder),
+        dead_letters=_folder("deadLetters", said),
         most=_count("maxEventBytes", said.get("maxEventBytes", str(1 << 20))),
         advertise=Filter.parse(said["advertise"]) if "advertise" in said else None,
         key=tuple(name.strip() for name in said["key"].split(",")) if "key" in said else (),
@@ -171,9 +168,14 @@ def _check_single(broker: Broker) -> None:
         )
 
 
-def _known(options: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
-    """What was said, under our names: Spark does not tell upper from lower case."""
-    spelt = {name.lower(): name for name in names}
+def _known(
+    options: Mapping[str, str], names: Sequence[str], *, more: Sequence[str] = ()
+) -> dict[str, str]:
+    """What was said, under our names: Spark does not tell upper from lower case.
+
+    `TidingsError` if there is no such option; of `more`, users need not know.
+    """
+    spelt = {name.lower(): name for name in (*names, *more)}
     for option in options:
         refuse_path(option)
         if option.lower() not in spelt and option.lower() not in _SPARKS:
@@ -224,7 +226,11 @@ def _one_of(said: Mapping[str, str], name: str, choices: tuple[str, ...]) -> str
     return text
 
 
-def _folder(name: str, text: str) -> str:
+def _folder(name: str, said: Mapping[str, str]) -> str | None:
+    return folder_of(name, said[name]) if name in said else None
+
+
+def folder_of(name: str, text: str) -> str:
     """A path of the file system: all that happens there happens by renaming files.
 
     It is absolute, since workers have working directories of their own.
