@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from math import inf, nan
 from pathlib import Path
 from typing import Any
 
+from tidings.events import Notification
 from tidings.spark.format.letters import DeadLetters
 
 
@@ -30,6 +32,16 @@ def test_numbers_that_json_lacks_are_written_in_words(tmp_path: Path) -> None:
         "reason": "no number",
         "content": {"price": "nan", "range": {"to": ["inf", 1.5]}, "low": "-inf", "raw": "AQ=="},
     }
+
+
+def test_a_notification_is_an_object_and_comes_back_from_it(tmp_path: Path) -> None:
+    values = {"n": 2**70, "of": {"a", 1}, "at": datetime(2026, 11, 15, tzinfo=UTC), "up": inf}
+    said = Notification({**values, "raw": b"\x01", "deep": [[1]], "order.size": 0.1})
+    with DeadLetters(str(tmp_path), "a.jsonl") as kept:
+        kept.add({"row": 7}, "refused", said)
+    (letter,) = letters(tmp_path / "a.jsonl")
+    assert letter["content"]["order.size"] == 0.1
+    assert Notification.from_json(json.dumps(letter["content"])) == said
 
 
 def test_two_who_write_the_same_letters_do_not_disturb_each_other(tmp_path: Path) -> None:

@@ -280,4 +280,4 @@ class Publisher:
     def _refuse(self, delivery: Notification, reason: str) -> None:
         where = {"id": delivery[ID], "names": len(delivery[FOR])}
         self.missed += len(delivery[FOR])
-        self._letters.add(where, reason, delivery.to_json())
+        self._letters.add(where, reason, delivery)

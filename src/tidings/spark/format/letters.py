@@ -11,6 +11,7 @@ from uuid import uuid4
 
 import msgspec
 
+from tidings.events import Notification
 from tidings.spark.format.staging import sync_folder
 
 
@@ -28,11 +29,16 @@ class DeadLetters:
         self._file: IO[bytes] | None = None
 
     def add(self, where: Mapping[str, Any], reason: str, content: object) -> None:
-        """Keep one: what it is known by, why it was not published, and all of it."""
+        """Keep one: what it is known by, why it was not published, and all of it.
+
+        A notification is the object that `Notification.from_json` reads, so nothing of it is lost.
+        """
         if self._file is None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._file = open(self._own, "wb")  # noqa: SIM115
         self.count += 1
+        if isinstance(content, Notification):
+            content = msgspec.Raw(content.to_json().encode())
         line = _in_words({**where, "reason": reason, "content": content})
         self._file.write(msgspec.json.encode(line, enc_hook=repr) + b"\n")
         self._file.flush()

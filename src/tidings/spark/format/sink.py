@@ -235,7 +235,7 @@ class _Writer:
         with DeadLetters(str(path.parent), path.name) as letters:
             for row, reason in refused:
                 where = _where(row.partition, row.number, row.key)
-                letters.add(where, reason, row.notification.to_json())
+                letters.add(where, reason, row.notification)
         noted = replace(
             manifest,
             settled=settled,
