@@ -35,13 +35,13 @@ def running(folder: Path, *, config: str = "") -> Iterator[BrokerProcess]:
 class Here:
     """A broker in a thread of this process, which lets go of events when it is told to."""
 
-    def __init__(self, folder: Path, config: str = "") -> None:
+    def __init__(self, folder: Path, config: str = "", *, listen: str = "127.0.0.1:0") -> None:
         self.name, self.folder = "paris", folder
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
         self._thread.start()
         found = Configuration.parse(
-            config, name=self.name, listen="127.0.0.1:0", store=str(folder / "store"), drain=2.0
+            config, name=self.name, listen=listen, store=str(folder / "store"), drain=2.0
         )
         asked = None if found.retention.lake is None else Committed(found.retention.lake, self.name)
         self._broker = Broker(found, archived=asked)

@@ -8,7 +8,7 @@ import random
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +25,19 @@ from tidings.spark.lakes.history import History, history
 from tidings.spark.lakes.lake import Gap, Lake, LakeError
 
 
+@contextmanager
+def here(folder: Path, **options: str) -> Iterator[Here]:
+    broker = Here(folder, **options)
+    try:
+        yield broker
+    finally:
+        broker.stop()
+
+
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[Here]:
-    broker = Here(tmp_path)
-    yield broker
-    broker.stop()
+    with here(tmp_path) as broker:
+        yield broker
 
 
 @pytest.fixture
@@ -228,6 +236,33 @@ def test_an_empty_lake_is_no_hindrance(broker: Here, lake: Lake) -> None:
     assert heard(broker, lake, since="paris:1") == [2]
 
 
+def test_what_was_missed_before_it_went_back_to_the_lake_is_still_missed(
+    tmp_path: Path, lake: Lake
+) -> None:
+    room, more = 10_000, 7
+    last = room + more + 3
+    with ExitStack() as reader:
+        with here(tmp_path) as broker:
+            address = broker.url.removeprefix("tidings://")
+            client = reader.enter_context(connected(broker))
+            events = reader.enter_context(History(client, lake, "TRUE", since="begin"))
+            assert list(events.until_live()) == []
+            with connected(broker) as other:
+                other.publish_many({"n": n} for n in range(1, room + more + 1))
+            asyncio.run(eventually(lambda: events.missed == more))
+        # What comes next is published, archived and let go of while the reader is cut off.
+        with here(tmp_path) as broker:
+            publish(broker, last - 2, last - 1)
+            archived(broker, lake)
+            publish(broker, last)
+            broker.trim()
+        with here(tmp_path, listen=address):
+            told = [events.get(PATIENCE)["n"] for _ in range(room + 3)]
+            assert told == [*range(1, room + 1), last - 2, last - 1, last]
+            assert events.missed == more
+            reader.close()
+
+
 # -- durable ones ------------------------------------------------------------------------------
 
 
@@ -286,15 +321,18 @@ def test_a_durable_one_goes_on_from_the_lake_where_it_was(
     assert some(4) == [14, 15, 16, 17]
 
 
+@pytest.mark.parametrize(("often", "first"), [(1e9, 3), (-1.0, 4)], ids=["too soon", "told"])
 def test_a_durable_one_that_is_killed_in_the_lake_begins_there_again(
-    split: tuple[Here, Lake],
+    split: tuple[Here, Lake], monkeypatch: pytest.MonkeyPatch, often: float, first: int
 ) -> None:
+    """Behind what it has acknowledged, as far as the broker was told of that."""
     broker, lake = split
+    monkeypatch.setattr("tidings.spark.lakes.history._OFTEN", often)
     with connected(broker) as client:
         events = History(client, lake, "TRUE", since="paris:2", durable="desk")
         events.get().ack()  # and then it is gone, without a word
     with connected(broker) as client, History(client, lake, "TRUE", durable="desk") as events:
-        assert numbers(list(events.until_live())) == list(range(3, 16))
+        assert numbers(list(events.until_live())) == list(range(first, 16))
 
 
 # -- all at once -------------------------------------------------------------------------------

@@ -491,6 +491,18 @@ def test_times_and_texts_that_the_log_cuts_are_found(lake: Lake) -> None:
     assert list(lake.events(until=late)) == []
 
 
+def test_texts_of_which_parquet_says_nothing_are_found(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says nothing of a row group with very long ones: then others cannot speak for the file."""
+    monkeypatch.setattr("tidings.spark.lakes.files.ROW_GROUP", 2)
+    texts = ["a", "b", "z" * 5_000, "z"]
+    said = [event(n, {"s": s}, step=1e-3) for n, s in enumerate(texts, 1)]
+    lake.append(said, writer="a", version=1)
+    assert len(lake.files()) == 1
+    assert [e.tick for e in lake.events("s LIKE 'z%'")] == [3, 4]
+
+
 def test_a_text_that_was_cut_may_be_any_that_begins_so() -> None:
     cut = "x" * 32  # as Spark writes it
     file = {"num_records": 1, "null_count.rest": 1, "null_count.s": 0, "min.s": cut, "max.s": cut}
