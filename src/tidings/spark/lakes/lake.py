@@ -69,10 +69,7 @@ class Lake:
         self.filter: Final = delta.filter_of(table)
         """What it has of each stream, up to the tick that `held` says: all that this matches."""
         if wanted is not None and wanted != self.filter:
-            raise LakeError(
-                f"{self.path} was made for {str(self.filter)!r}: of {str(wanted)!r}, it lacks "
-                "what has passed. Use another lake"
-            )
+            raise LakeError(f"{self.path} {_other(self.filter, wanted)}")
 
     def snapshot(self) -> View:
         """The lake as it is now: what it holds, how far that is, and with which columns.
@@ -278,6 +275,19 @@ class Lake:
     ) -> list[str]:
         """The files that `scan` would read; the others cannot hold what matches."""
         return self.snapshot().files(filter, since=since, until=until)
+
+
+def _other(filter: Filter, wanted: Filter) -> str:
+    """What a lake was made for, and what to do about it."""
+    if filter == EVERYTHING:  # which nobody has written
+        return (
+            "was made for everything but copies for bulk subscribers, and not for "
+            f"{str(wanted)!r}: leave out the filter, or use another lake"
+        )
+    return (
+        f"was made for {str(filter)!r}: of {str(wanted)!r}, it lacks what has passed. Use another "
+        "lake"
+    )
 
 
 def _twice(first: Mapping[str, int], held: Mapping[str, int]) -> str | None:
