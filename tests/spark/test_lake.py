@@ -23,7 +23,7 @@ from tidings.spark.lakes import delta, order
 from tidings.spark.lakes.filling import to_table
 from tidings.spark.lakes.lake import Gap, Lake, LakeError
 from tidings.spark.lakes.layout import FIXED, Archived, to_events
-from tidings.spark.lakes.pruning import may_match
+from tidings.spark.lakes.pruning import Window, may_match
 from tidings.spark.lakes.search import Search
 
 BEGIN = datetime(2026, 11, 15, 23, 59, 58, tzinfo=UTC)
@@ -510,6 +510,13 @@ def test_a_text_that_was_cut_may_be_any_that_begins_so() -> None:
     assert may_match(file, Filter.parse(f"s = '{cut}7'"), columns)
     assert not may_match(file, Filter.parse("s > 'y'"), columns)
     assert not may_match(file, Filter.parse("s < 'x'"), columns)
+
+
+def test_a_stream_whose_name_was_cut_may_be_any_that_begins_so() -> None:
+    window = Window.of(None, {"s" * 40: 2})
+    ticks = {"min.tick": 1, "max.tick": 2}
+    for name, may_hold in (("s" * 32, True), ("s" * 10, False)):
+        assert window.may_hold({"min.stream": name, "max.stream": name, **ticks}) is may_hold
 
 
 def test_events_of_a_large_file_are_in_order_though_few_are_read_at_a_time(
