@@ -68,7 +68,7 @@ def test_registrations_are_taken_with_and_without_advertisements(
     filters.write_text("desk-1\tn > 1\ndesk-2\tn > 2\n")
     with running(tmp_path / "broker", config=config) as broker:
         about: dict[str, Any] = {"url": broker.url, "token": None, "authority": None}
-        more = {"until": "now", "count": None, "with_meta": False}
+        more = {"since": None, "until": "now", "count": None, "with_meta": False}
         assert register_many(filters, **about, is_cancelled=False) == 0
         assert subscribe_in_bulk("n > 7", "desk-7", **about, **more) == 0
         assert cancel("desk-7", **about) == 0
@@ -106,17 +106,23 @@ def test_whoever_registers_a_cancelled_name_anew_hears_nothing_of_before(
     assert heard(subscribe(*listening)[0]) == [3]
 
 
-def test_what_was_not_read_for_too_long_can_be_cancelled(
+def test_what_was_not_read_for_too_long_can_be_passed_over_or_cancelled(
     broker: BrokerProcess, subscribe: Run
 ) -> None:
     listening = ("--bulk", "desk-7", "--until", "now")
     subscribe("n > 0", *listening)
-    deliver(broker, "desk-7", 1, 2)
+    deliver(broker, "desk-7", 1)
+    deliver(broker, "desk-7", 2)
     broker.stop()
     with closing(SQLiteStore(broker.folder / "store", broker.name)) as store:
         store.trim(before=1e12)
     broker.start()
-    assert "is kept from" in subscribe(*listening, code=2)[1]
+    said = subscribe(*listening, code=2)[1]
+    assert "is kept from" in said
+    cursor = said.split("--since ")[1].split()[0]
+    assert heard(subscribe(*listening, "--since", cursor)[0]) == [2]
+    assert heard(subscribe(*listening)[0]) == []
+    assert "is kept from" in subscribe(*listening, "--since", "paris:1", code=2)[1]
     subscribe("--bulk", "desk-7", "--cancel")
     publish(broker, registration("desk-7", "n > 0"))
     deliver(broker, "desk-7", 3)

@@ -26,7 +26,7 @@ def said(*arguments: str, **environment: str) -> str:
     ("arguments", "wanted"),
     [
         ("--bulk a --lake l", "--bulk goes without --lake"),
-        ("--bulk a --durable d --since begin", "--bulk goes without --durable, --since"),
+        ("--bulk a --durable d --lake l", "--bulk goes without --durable, --lake"),
         ("--filters f --lake l", "--filters goes without --lake"),
         (
             "--filters f --until now --count 3 --with-meta",

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from tidings.cli.complaints import remark
 from tidings.cli.progress import Line, progress
-from tidings.cli.subscribe import Printer, interrupt, line, lost
-from tidings.client import Event, PlainClient, connect_sync
+from tidings.cli.subscribe import Printer, how_to_go_on, interrupt, line, lost
+from tidings.client import CursorTooOld, Event, PlainClient, connect_sync
 from tidings.events import Filter, Notification, TidingsError
 from tidings.events.values import time_text
 from tidings.spark.bulk.registrations import (
@@ -36,6 +36,7 @@ def subscribe_in_bulk(
     url: str,
     token: str | None,
     authority: str | None,
+    since: str | None,
     until: str | None,
     count: int | None,
     with_meta: bool,
@@ -54,7 +55,7 @@ def subscribe_in_bulk(
             connect_sync(url, token=token, tls=authority, on_status=lost) as client,
             # First, so that nothing is delivered before somebody listens. An empty cursor: what
             # was delivered before anybody did comes, too.
-            client.subscribe(wanted, durable=_durable(name), since={}) as events,
+            client.subscribe(wanted, durable=_durable(name), since=since or {}) as events,
         ):
             if said is not None:
                 client.advertise(ALL)
@@ -72,6 +73,8 @@ def subscribe_in_bulk(
                 printer.let_go()
     except KeyboardInterrupt:
         pass
+    except CursorTooOld as problem:
+        raise how_to_go_on(problem) from None
     remark(f"{printer.count:,} {'event' if printer.count == 1 else 'events'}")
     return 0
 

@@ -66,9 +66,7 @@ def subscribe(
     except KeyboardInterrupt:
         missed = 0
     except CursorTooOld as problem:
-        raise TidingsError(
-            f"{problem}\nTo go on with what is still kept: --since {problem.cursor}"
-        ) from None
+        raise how_to_go_on(problem) from None
     said = f"{printer.count:,} {'event' if printer.count == 1 else 'events'}"
     remark(said + (f", {missed:,} missed since the reader was too slow" if missed else ""))
     return 0
@@ -107,6 +105,11 @@ def _events(
             "them for long enough"
         )
     return events
+
+
+def how_to_go_on(problem: CursorTooOld) -> TidingsError:
+    """What is gone, and what to type."""
+    return TidingsError(f"{problem}\nTo go on with what is still kept: --since {problem.cursor}")
 
 
 def interrupt(number: int, frame: FrameType | None) -> None:

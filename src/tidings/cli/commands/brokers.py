@@ -244,6 +244,7 @@ def subscribe(
             url=url,
             token=token,
             authority=authority,
+            since=since,
             until=until,
             count=count,
             with_meta=with_meta,
@@ -274,9 +275,9 @@ def _refuse_what_bulk_ignores(
     context: typer.Context, *, has_filters: bool, is_cancelled: bool
 ) -> None:
     what = "--filters" if has_filters else "--cancel" if is_cancelled else "--bulk"
-    ignored = ["durable", "since", "lake"]
+    ignored = ["durable", "lake"]
     if has_filters or is_cancelled:
-        ignored += ["until", "count", "with_meta"]
+        ignored += ["since", "until", "count", "with_meta"]
     wrong = [f"--{name.replace('_', '-')}" for name in ignored if _was_typed(context, name)]
     if wrong:
         raise typer.BadParameter(f"{what} goes without {', '.join(wrong)}")
@@ -297,6 +298,7 @@ def _subscribe_in_bulk(
     url: str,
     token: str | None,
     authority: str | None,
+    since: str | None,
     until: str | None,
     count: int | None,
     with_meta: bool,
@@ -321,6 +323,7 @@ def _subscribe_in_bulk(
                 url=url,
                 token=token,
                 authority=authority,
+                since=since,
                 until=until,
                 count=count,
                 with_meta=with_meta,
