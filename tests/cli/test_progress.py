@@ -37,7 +37,7 @@ def test_registrations_are_counted_on_a_terminal(
     clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "stderr", Terminal())
-    found: list[tuple[str | int, Filter]] = [(n, Filter.all()) for n in range(3_001)]
+    found = [(f"desk-{n}", Filter.all()) for n in range(3_001)]
     line = Line()
     for _ in _registrations(found, "registered", line, is_cancelled=False):
         clock.now += 1 / 1_024

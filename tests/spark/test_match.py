@@ -104,7 +104,8 @@ def indexes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def test_a_process_makes_the_index_once(spark: Any, rows: Any) -> None:
     def held() -> set[str]:
-        probe = spark.range(2, numPartitions=2).mapInArrow(indexes, "held string")
+        # By so many tasks that each process has one: other tests leave more processes than cores.
+        probe = spark.range(40, numPartitions=40).mapInArrow(indexes, "held string")
         return {h for h in probe.toArrow()["held"].to_pylist() if name in h}
 
     filters = {f"{n}": Filter.parse(f"long = {n}") for n in range(40)}

@@ -37,7 +37,7 @@ class Refusals:
     >>> refusals.kept("desk-7", 3)
     [Store(key='refused:desk-7:2', value='too wide')]
     >>> Refusals({"refused:desk-7:2": "too wide"}).of("desk-7")
-    [Refused(id='2', reason='too wide', cursor=None, stream='', position=0)]
+    [Refused(id='2', reason='too wide', cursor=None, stream='', position=0, is_passing=False)]
     """
 
     def __init__(self, stored: Mapping[str, Any]) -> None:
