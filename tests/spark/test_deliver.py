@@ -410,7 +410,7 @@ def test_a_bulk_subscription_prints_the_events_as_they_were(tmp_path: Path) -> N
         for arguments in (
             ["subscribe"],
             ["subscribe", "n = 1", "--cancel"],
-            ["subscribe", "n = 1", "--bulk", "a", "--since", "begin"],
+            ["subscribe", "n = 1", "--bulk", "a", "--durable", "b"],
             ["subscribe", "n = = 1", "--bulk", "a"],
             ["subscribe", "n = 1", "--bulk", ""],
         ):
