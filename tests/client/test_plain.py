@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
 from queue import Queue
+from typing import Any
 
 import pytest
 
@@ -149,6 +150,23 @@ def test_a_callback_that_waits_for_its_client_is_told_that_it_would_wait_for_eve
         for _ in range(3):
             assert "a callback cannot wait" in told.get(timeout=20)
         client.publish({"n": 1})
+
+
+def test_a_close_that_is_interrupted_leaves_no_thread(
+    broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = threading.active_count()
+    client = tidings.connect_sync(broker.url).open()
+    run = client._run
+
+    def interrupted(work: Coroutine[Any, Any, None]) -> None:
+        run(work)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(client, "_run", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        client.close()
+    assert threading.active_count() == before
 
 
 def test_interest_ends_with_its_client(broker: BrokerProcess) -> None:

@@ -99,7 +99,8 @@ class Outbox:
         publication = Publication(notification, receipt)
         if publication.size > self.largest:
             self._number_all()
-            self._left_out.append(Publish(self._next, ()))
+            if self.is_open:  # else whoever is attached to hears of all of them
+                self._left_out.append(Publish(self._next, ()))
             self._will_not_send(self._next)
             self._next += 1
             raise PublishRefused(self.too_large(publication))
@@ -178,7 +179,7 @@ class Outbox:
 
     def frames(self) -> Iterator[list[Publish]]:
         """What to send now: the requests of one frame after another."""
-        if self.is_open and self._left_out:  # before anything is kept behind them
+        if self._left_out:  # before anything is kept behind them
             left_out, self._left_out = self._left_out, []
             yield left_out
         while self.is_open and self._waiting and len(self._frames) < self.limits.frames:

@@ -99,9 +99,12 @@ class PlainClient:
 
     def close(self) -> None:
         """Take leave: wait until all is published and acknowledged, at most ten seconds."""
-        with suppress(ClientClosed):  # it may be closed, or have never been open
-            self._run(self._client.close())
-        self._stop()
+        self._check_thread()
+        try:
+            with suppress(ClientClosed):  # it may be closed, or have never been open
+                self._run(self._client.close())
+        finally:  # also if it is interrupted
+            self._stop()
 
     def _stop(self) -> None:
         with self._lock:
