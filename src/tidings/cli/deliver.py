@@ -39,6 +39,7 @@ def deliver_events(
         remark("going on where it was" if goes_on else "delivering what is published from now on")
 
     remark(f"the table of subscriptions is in {place}")
+    line.starting(master)
     with ends_told(), session_for_python("tidings deliver", master=master) as spark:
         report = deliver(
             spark,
