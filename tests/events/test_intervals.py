@@ -106,6 +106,17 @@ def test_cuts_stay_sorted_and_json_and_spans_lead_back(order, data):
 
 
 @ORDERS
+@given(data=st.data())
+def test_any_number_of_sets_is_joined_as_one_by_one(order, data):
+    parts = data.draw(st.lists(LINES[order], max_size=6))
+    one_by_one = Intervals.nothing(order)
+    for part in parts:
+        one_by_one = one_by_one.union(part)
+    assert Intervals.joined(order, parts) == one_by_one
+    assert Intervals.from_plain(order, [e for part in parts for e in part.to_plain()]) == one_by_one
+
+
+@ORDERS
 def test_an_open_end_and_a_closed_end_differ_in_just_that_value(order):
     for c in SAMPLES[order][0]:
         closed = members(Intervals.below(order, c, closed=True))

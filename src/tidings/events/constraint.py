@@ -31,6 +31,7 @@ from tidings.events.phrases import Phrase, all_of, any_of, name_text
 from tidings.events.sets import Elements, Sets
 from tidings.events.strings import NO_TYPES, Strings, Types
 from tidings.events.values import SET, STRING, domain_of, register_domain
+from tidings.events.work import spend
 
 
 class ValueSet(Protocol):
@@ -315,6 +316,22 @@ def _joined(parts: list[ValueSet], most: int | None) -> list[ValueSet]:
         left = found
 
 
+def weight(constraint: Constraint) -> int:
+    """About how much there is to look at when it is compared with another one."""
+    return 1 + sum(map(_weight, constraint.parts.values()))
+
+
+def _weight(part: ValueSet) -> int:
+    match part:
+        case Intervals():
+            return len(part.cuts)
+        case Strings():
+            return len(part.intervals.cuts) + len(part.passing) + len(part.failing)
+        case Sets():
+            return len(part.lower) + len(part.upper.listed) + sum(len(h.listed) for h in part.hits)
+    return 1
+
+
 def _is_ordered(part: ValueSet) -> bool:
     return isinstance(part, Intervals) or (
         isinstance(part, Strings) and not part.passing and not part.failing
@@ -324,6 +341,7 @@ def _is_ordered(part: ValueSet) -> bool:
 def _union_of_any_two(parts: list[ValueSet]) -> list[ValueSet]:
     done: list[ValueSet] = []
     for part in parts:
+        spend(len(done) * (4 + _weight(part) // 2))
         for at, other in enumerate(done):
             union = other.union(part)
             if union is not None:

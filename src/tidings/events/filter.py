@@ -7,12 +7,13 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from tidings.events.conjunction import Conjunction
-from tidings.events.constraint import unions
+from tidings.events.constraint import unions, weight
 from tidings.events.encoding import as_list, decode_json, encode_json
 from tidings.events.errors import TidingsError
 from tidings.events.notification import Notification
 from tidings.events.phrases import any_of
 from tidings.events.strings import NO_TYPES
+from tidings.events.work import spend
 
 if TYPE_CHECKING:
     from tidings.events.schema import Schema
@@ -183,6 +184,7 @@ def _merged(conjunctions: list[Conjunction], most: int | None) -> list[Conjuncti
         groups: dict[Conjunction, list[Conjunction]] = {}
         for c in holders[name]:
             if c in kept:
+                spend(1 + len(c.constraints) // 2)
                 groups.setdefault(c.without(name), []).append(c)
         for rest, members in groups.items():
             if len(members) == 1:
@@ -201,6 +203,7 @@ def _maximal(conjunctions: list[Conjunction]) -> list[Conjunction]:
     """Drop what another one covers. A cover names no more attributes than what it covers."""
     kept: list[Conjunction] = []
     for c in sorted(conjunctions, key=lambda c: len(c.constraints)):
+        spend(len(kept) * (2 + sum(map(weight, c.constraints.values())) // 2))
         if not any(k.covers(c) for k in kept):
             kept = [k for k in kept if not c.covers(k)]
             kept.append(c)

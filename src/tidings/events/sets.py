@@ -30,6 +30,7 @@ from tidings.events.values import (
     element_order,
     scalar,
 )
+from tidings.events.work import spend
 
 
 class Elements:
@@ -132,6 +133,7 @@ class Sets:
         self.lower = frozenset(must)
         groups = {g for g in groups if not g.touches(self.lower)}
         self.is_empty = not all(e in upper for e in self.lower) or not all(groups)
+        spend(len(groups) * sum(1 + len(g.listed) for g in groups) // 4)
         # A group that holds another group asks for nothing more than that one does.
         self.hits = frozenset(g for g in groups if not any(o != g and o <= g for o in groups))
         self.upper = upper

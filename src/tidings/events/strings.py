@@ -22,6 +22,7 @@ from tidings.events.errors import SchemaError
 from tidings.events.intervals import STRINGS, Intervals, Span, after_prefix
 from tidings.events.phrases import Phrase, all_of, escaped_pattern, literal, name_text, quoted
 from tidings.events.values import STRING
+from tidings.events.work import spend
 
 
 class StringTest(Protocol):
@@ -151,6 +152,7 @@ class Like:
 
     def _is_written_in(self, texts: list[str]) -> bool:
         """Whether all our literal text occurs there: a quick way to say that we can't cover."""
+        spend(len(self._literals) * len(texts) // 8)
         return all(any(mine in text for text in texts) for mine in self._literals)
 
     def examples(self) -> Iterator[str]:
@@ -234,6 +236,7 @@ def _absorbs(general: list[tuple[bool, str]], special: list[tuple[bool, str]]) -
     patterns with several wildcards in a row are missed."""
     if len(general) * len(special) > _ENOUGH_WORK:
         return False
+    spend(len(general) * len(special) // 2)
     reach = {0}
     for symbol in [*special, None]:
         # a % may take nothing: whoever stands before one stands behind it too
@@ -533,6 +536,8 @@ def _reduced(
     """The canonical form: no test that follows from the rest, nothing left if none can pass."""
     for test in passing:
         intervals = intervals.intersect(test.hull)
+    tests = len(passing) + len(failing)
+    spend((tests + len(intervals.cuts)) * tests)
     members = intervals.values()
     if members is not None:
         members = [
