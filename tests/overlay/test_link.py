@@ -107,3 +107,60 @@ def test_what_is_sent_before_the_link_is_open_is_dropped() -> None:
     link.send("too early", now=0.0)
     assert link.frames() == []
     assert not link.queue
+
+
+def talk(one: Link, other: Link, now: float) -> None:
+    """All that both have to say is heard at once."""
+    while frames := [(other, f) for f in one.frames()] + [(one, f) for f in other.frames()]:
+        for end, frame in frames:
+            end.receive(frame, now)
+
+
+def opened() -> tuple[Link, Link]:
+    one, other = Link(7, pause=1.0, delay=0.2), Link(9, pause=1.0, delay=0.2)
+    one.greet(0.0)
+    talk(one, other, 0.0)
+    return one, other
+
+
+def test_a_smaller_identity_is_believed_if_the_larger_one_does_not_answer() -> None:
+    one, other = opened()
+    one.peer = 1 << 40
+    for now in (1.0, 2.0, 3.0):
+        assert not one.fault
+        other.greet(now)
+        talk(one, other, now)
+    assert "1099511627776 does not answer" in one.fault
+    one.reset(8)
+    one.greet(4.0)
+    talk(one, other, 4.0)
+    assert (one.peer, other.peer) == (9, 8)
+
+
+def test_a_smaller_identity_is_not_believed_while_the_larger_one_answers() -> None:
+    one, other = opened()
+    before = Link(3, pause=1.0, delay=0.2)
+    for now in range(1, 20):
+        before.greet(float(now))
+        for frame in before.frames():
+            one.receive(frame, float(now))
+        talk(one, other, float(now))
+    assert not one.fault
+    assert one.peer == 9
+
+
+def test_what_is_asked_about_an_undamaged_conversation_is_no_fault() -> None:
+    wire = Wire(5, trouble=0.0)
+    while not all(end.peer for end in wire.ends):
+        wire.step()
+    wire.trouble = 0.5
+    for number in range(500):
+        wire.ends[number % 2].send(number, wire.now)
+        if number % 5 == 0:
+            wire.ends[number % 2].ask(wire.now)
+        wire.collect()
+        for _ in range(4):
+            wire.step()
+        assert not any(end.fault for end in wire.ends)
+    wire.rest()
+    assert max(wire.sessions) == 1

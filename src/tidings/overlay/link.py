@@ -6,6 +6,11 @@ identity when it restarts or gives the conversation up; the other end notices, f
 had queued, and both begin a new session at number 1. A frame of an earlier session is ignored.
 So within a session everything arrives once and in order, and `opened` tells the node that a new
 one has begun, in which it has to say again everything that matters.
+
+An end does not trust its own memory. It asks the other end now and then (`ask`), and holds the
+answer against what it remembers; whoever is ignored for an identity that is too small is believed
+when the larger one does not answer. What does not fit is a `fault`: then the node has to `reset`
+the link, and both ends begin anew, whichever of them was wrong.
 """
 
 from __future__ import annotations
@@ -19,8 +24,12 @@ import msgspec
 _GREETING: Final = -1
 _BURST: Final = 32
 """So many frames are sent again at a time, and so many are received before an acknowledgement."""
-_PATIENCE: Final = 16
-"""The pause before sending again doubles up to so many times its first value."""
+_DOUBLINGS: Final = 4
+"""The pause before sending again doubles up to so many times."""
+_CHALLENGE: Final = 2
+"""Pauses that a larger identity has to answer, when a smaller one is heard."""
+_QUESTIONS: Final = 1 << 32
+"""Questions are numbered below this."""
 
 
 class Frame(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=32):
@@ -30,7 +39,10 @@ class Frame(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=32):
     receiver: int
     """The identities of both ends; 0 is for "I don't know you yet"."""
     number: int
-    """Of the body, from 1; 0 if there is none, and -1 if an answer is asked for."""
+    """Of the body, from 1; 0 if there is none, and -1 if an answer is asked for.
+
+    Question n is -2n, and the answer to it -2n - 1.
+    """
     received: int
     """The sender of the frame has received all numbers up to this one."""
     body: Any = None
@@ -51,19 +63,25 @@ class Link:
 
     __slots__ = (
         "_ahead",
+        "_challenged_at",
         "_delay",
+        "_floor",
         "_is_known",
         "_out",
         "_pause",
+        "_question",
         "_silent",
         "_tries",
         "acknowledge_at",
+        "fault",
+        "heard",
         "identity",
         "opened",
         "peer",
         "queue",
         "received",
         "repeat_at",
+        "said",
         "sent",
     )
 
@@ -74,8 +92,14 @@ class Link:
         """The other end's identity, 0 if unknown: the link is open when it is known."""
         self.opened = False
         """A new session has begun; the node resets this when it has dealt with it."""
+        self.fault = ""
+        """Why this conversation cannot be right, if so; the node has to `reset` the link."""
         self.sent = 0
         self.received = 0
+        self.said = 0
+        """Bodies sent in this session; counted apart from their numbers, to be compared."""
+        self.heard = 0
+        """Bodies that the node has taken in this session; it counts them."""
         self.queue: deque[tuple[int, Any]] = deque()
         """Sent and not acknowledged, in order."""
         self._pause, self._delay = pause, delay
@@ -87,6 +111,12 @@ class Link:
         self._silent = 0
         self._is_known = False
         """Whether the other end has called this one by its identity."""
+        self._challenged_at = inf
+        """When somebody with a smaller identity was first heard since the peer was."""
+        self._question = 0
+        """The last question that was asked."""
+        self._floor = 0
+        """What the other end had acknowledged by then."""
 
     # -- talking -------------------------------------------------------------------------------
 
@@ -104,10 +134,31 @@ class Link:
         if not self.peer:
             return
         self.sent += 1
+        self.said += 1
         self.queue.append((self.sent, body))
         self._push(self.sent, body)
         if self.repeat_at is inf:
             self.repeat_at = now + self._pause
+
+    def ask(self, now: float) -> None:
+        """Find out whether the other end remembers the same; see `fault`. Mend what is due."""
+        self._mend(now)
+        numbers = [number for number, _ in self.queue]
+        if numbers != list(range(self.sent - len(numbers) + 1, self.sent + 1)):
+            self.fault = f"{numbers} are queued, and {self.sent} was sent last"
+        self._floor = self.sent - len(numbers)
+        self._question = (self._question + 1) % _QUESTIONS or 1
+        self._push(-2 * self._question, None)
+
+    def _mend(self, now: float) -> None:
+        """Whatever is to be done at a time that cannot be is done soon."""
+        longest = self._pause * 2**_DOUBLINGS
+        if (self.queue or not self._is_known) and not self.repeat_at <= now + longest:
+            self.repeat_at = now
+        if self.acknowledge_at < inf and self.acknowledge_at > now + self._delay:
+            self.acknowledge_at = now
+        if self._challenged_at > now:
+            self._challenged_at = inf
 
     def frames(self) -> list[Frame]:
         """What is to be sent now; each frame is handed out once."""
@@ -118,6 +169,8 @@ class Link:
         """Give the conversation up: forget what is queued, and be somebody new."""
         self.identity = identity
         self.peer = 0
+        self.fault = ""
+        self._challenged_at = inf
         self._begin()
         self._is_known = self.opened = False
 
@@ -129,6 +182,7 @@ class Link:
     def _begin(self) -> None:
         self.opened = True
         self.sent = self.received = self._tries = self._silent = 0
+        self.said = self.heard = self._floor = self._question = 0
         self.queue.clear()
         self._ahead.clear()
         self._out.clear()
@@ -139,10 +193,12 @@ class Link:
     def receive(self, frame: Frame, now: float) -> list[Any]:
         """The bodies that this frame brings into order. The session may begin: see `opened`."""
         if frame.sender < self.peer:
+            self._challenge(now)
             return []
         if frame.sender > self.peer:
             self.peer = frame.sender
             self._begin()
+        self._challenged_at = inf
         self._is_known = frame.receiver == self.identity
         if not self._is_known:  # meant for nobody or for who we were: say who we are
             self._push(_GREETING, None)
@@ -152,7 +208,26 @@ class Link:
             self._forget(frame.received, now)
         if frame.number == _GREETING:
             self._push(0, None)
+        elif frame.number < 0:
+            self._compare(frame)
         return self._in_order(frame, now) if frame.number > 0 else []
+
+    def _challenge(self, now: float) -> None:
+        """Somebody speaks who was somebody else later on, or the peer is not who we think."""
+        if self._challenged_at > now:
+            self._challenged_at = now
+            self._push(_GREETING, None)
+        elif now - self._challenged_at >= _CHALLENGE * self._pause:
+            self.fault = f"{self.peer} does not answer, and somebody before it speaks"
+
+    def _compare(self, frame: Frame) -> None:
+        """Answer a question; or look whether an answer is what it can be."""
+        if frame.number % 2 == 0:
+            self._push(frame.number - 1, None)
+            return
+        is_current = self._question and frame.number == -2 * self._question - 1
+        if is_current and not self._floor <= frame.received <= self.sent:
+            self.fault = f"{frame.received} was received, of {self._floor} to {self.sent}"
 
     def _forget(self, received: int, now: float) -> None:
         queue = self.queue
@@ -200,5 +275,6 @@ class Link:
             self._push(number, body)
         if not self.queue:
             self._push(_GREETING, None)
-        self.repeat_at = now + self._pause * min(2**self._tries, _PATIENCE)
-        self._tries = min(self._tries + 1, _PATIENCE)
+        self._tries = min(max(self._tries, 0), _DOUBLINGS)
+        self.repeat_at = now + self._pause * 2**self._tries
+        self._tries += 1

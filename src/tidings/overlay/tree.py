@@ -52,8 +52,8 @@ class Tree:
         self._period, self._expiry = period, expiry
         self._offers: dict[str, Offer] = {}
         self._heard_at: dict[str, float] = {}
-        self._latest: dict[str, int] = {}
-        """For each neighbour the number of its latest offer."""
+        self._latest: dict[str, tuple[int, float]] = {}
+        """For each neighbour the number of its latest offer, and when it was heard."""
         self._newest: dict[str, tuple[int, float]] = {}
         """For each root the newest beat, and when it was first heard."""
         self._offered: dict[str, tuple[int, int]] = {}
@@ -72,10 +72,13 @@ class Tree:
 
     def hear(self, neighbour: str, offer: Offer, now: float) -> bool:
         """Take a neighbour's offer; whether there is something new to tell."""
-        if offer.number <= self._latest.get(neighbour, -1):
+        number, at = self._latest.get(neighbour, (-1, now))
+        if offer.number <= number and now - at < self._expiry:
             return False
-        self._latest[neighbour] = offer.number
+        self._latest[neighbour] = (offer.number, now)
         self._offers[neighbour] = offer
+        if offer.root == self.name:  # what it does not remember to have beaten, it goes beyond
+            self._own = max(self._own, offer.beat)
         self._heard_at[neighbour] = now
         newest = self._newest.get(offer.root)
         if newest is None or offer.beat > newest[0]:
@@ -100,8 +103,18 @@ class Tree:
         for root in [r for r, (_, at) in self._newest.items() if now - at > 8 * self._expiry]:
             del self._newest[root]
             self._offered.pop(root, None)
+        self._mend(now)
         self._choose(now)
         return True
+
+    def _mend(self, now: float) -> None:
+        """Nothing was heard in the future, and nothing offered that was not heard."""
+        self._heard_at = {n: min(self._heard_at.get(n, now), now) for n in self._offers}
+        self._latest = {n: (number, min(at, now)) for n, (number, at) in self._latest.items()}
+        self._newest = {root: (beat, min(at, now)) for root, (beat, at) in self._newest.items()}
+        for root, (beat, _) in list(self._offered.items()):
+            if beat > self._newest.get(root, (-1, 0.0))[0]:
+                del self._offered[root]
 
     def silent(self, now: float) -> list[str]:
         """The neighbours that have said nothing for too long."""

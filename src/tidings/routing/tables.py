@@ -232,13 +232,15 @@ class Tables(Generic[P]):
 
     def audit(self) -> bool:
         """Compute anew whatever is not what the tables say it should be; whether all was well."""
+        self._found.clear()
         sums = {port: _sum(table) for port, table in self.wanted.items()}
         total = sum(sums.values())
-        sound = self._holders == self._computed_holders() and all(
-            self._fed[n] == total - sums.get(n, 0)
-            and self._told[n] == _sum(limited.output)
+        sound = self._is_indexed() and all(
+            self._fed.get(n) == total - sums.get(n, 0)
+            and self._told.get(n) == _sum(limited.output)
             and (
-                self.limits is None or self._admitted[n] == _sum(self.limits.wanted.get(n, NOTHING))
+                self.limits is None
+                or self._admitted.get(n) == _sum(self.limits.wanted.get(n, NOTHING))
             )
             for n, limited in self._reductions.items()
         )
@@ -246,10 +248,21 @@ class Tables(Generic[P]):
             self._repair()
         return sound
 
+    def _is_indexed(self) -> bool:
+        """Whether everything that finds filters fits the tables."""
+        return (
+            self._holders == self._computed_holders()
+            and self._names == self._computed_names()
+            and (self._index is None or len(self._index) == len(self._holders))
+        )
+
+    def _computed_names(self) -> Counter[str]:
+        return Counter(name for filter_ in self._holders for name in _names(filter_))
+
     def _repair(self) -> None:
         self.repairs += 1
         self._holders, self._index = self._computed_holders(), None
-        self._names = Counter(name for filter_ in self._holders for name in _names(filter_))
+        self._names = self._computed_names()
         self._found.clear()
         for neighbour in self._reductions:
             self._rebuild(neighbour)
