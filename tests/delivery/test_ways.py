@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tidings.delivery import Ways
-from tidings.delivery.ways import Path
+from tidings.delivery.ways import NOWHERE, Path, Way
 
 NODES = tuple("abcdef")
 Pair = tuple[str, str]
@@ -20,8 +20,8 @@ class ChangingTree(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        self.ways = {name: Ways(name) for name in NODES}
-        self.links: dict[Pair, deque[dict[str, Path]]] = {}
+        self.ways = {name: Ways(name, {name: ""}) for name in NODES}
+        self.links: dict[Pair, deque[dict[str, Way]]] = {}
         """For each direction what is on it."""
         self.anew: set[tuple[str, str]] = set()
         """Streams that have begun anew, at whom."""
@@ -86,8 +86,8 @@ class ChangingTree(RuleBasedStateMachine):
 
     def deliver(self, pair: Pair) -> None:
         sender, receiver = pair
-        paths = self.links[pair].popleft()
-        self.tell(receiver, self.ways[receiver].told(sender, paths))
+        told = self.links[pair].popleft()
+        self.tell(receiver, self.ways[receiver].told(sender, told))
 
     def tell(self, name: str, streams: list[str]) -> None:
         self.anew.update((name, stream) for stream in streams)
@@ -112,21 +112,42 @@ TestChangingTree.settings = settings(max_examples=60, stateful_step_count=30, de
 
 
 def test_a_way_that_leads_through_oneself_is_no_way() -> None:
-    ways = Ways("b")
-    assert ways.told("a", {"c": ("c", "b", "a")}) == []
+    ways = Ways("b", {"b": ""})
+    assert ways.told("a", {"c": Way(("c", "b", "a"))}) == []
     assert ways.via("c") is None
 
 
 def test_a_stream_that_is_told_again_begins_anew_though_its_way_is_the_same() -> None:
-    ways = Ways("b")
-    assert ways.told("a", {"a": ("a",)}) == ["a"]
-    assert ways.told("a", {"a": ("a",)}) == ["a"]
-    assert ways.told("c", {"a": ("a", "d", "c")}) == []
+    ways = Ways("b", {"b": ""})
+    assert ways.told("a", {"a": Way(("a",))}) == ["a"]
+    assert ways.told("a", {"a": Way(("a",))}) == ["a"]
+    assert ways.told("c", {"a": Way(("a", "d", "c"))}) == []
     assert ways.via("a") == "a"
 
 
 def test_a_neighbour_is_not_told_of_what_comes_by_it() -> None:
-    ways = Ways("b")
-    ways.told("a", {"a": ("a",)})
-    assert ways.to_tell("a") == {"b": ("b",)}
-    assert ways.to_tell("a", ["a"]) == {"a": ()}
+    ways = Ways("b", {"b": ""})
+    ways.told("a", {"a": Way(("a",))})
+    assert ways.to_tell("a") == {"b": Way(("b",))}
+    assert ways.to_tell("a", ["a"]) == {"a": NOWHERE}
+
+
+def test_of_two_nodes_of_one_name_the_first_is_kept_to_while_it_is_told_of() -> None:
+    ways = Ways("b", {"b": ""}, instance="mine")
+    first, other = Way(("p", "x", "a"), "1", "first"), Way(("p", "c"), "2", "other")
+    assert ways.told("a", {"p": first}) == ["p"]
+    assert ways.told("c", {"p": other}) == [], "though its way is shorter"
+    assert ways.way("p") == Way(("p", "x", "a", "b"), "1", "first")
+    assert ways.doubles() == {"p": {"first": ("p", "x", "a", "b"), "other": ("p", "c", "b")}}
+    assert ways.told("a", {"p": NOWHERE}) == ["p"]
+    assert ways.way("p").instance == "other"
+    assert ways.doubles() == {}
+
+
+def test_another_node_of_ones_own_name_is_noticed_and_never_taken() -> None:
+    ways = Ways("p", {"p": "1"}, instance="mine")
+    assert ways.told("a", {"p": Way(("p", "a"), "2", "other"), "p~2": Way(("p", "a"))}) == []
+    assert set(ways.streams) == {"p"}
+    assert ways.doubles()["p"]["other"] == ("p", "a", "p")
+    assert ways.told("a", {"p": Way(("p", "a"), "1", "mine"), "p~2": NOWHERE}) == []
+    assert ways.doubles() == {}, "it is this node, told of by way of others"

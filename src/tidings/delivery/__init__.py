@@ -1,11 +1,14 @@
 """Delivery: streams that lose nothing, and the positions of those who read them.
 
-Here live the log of a node's own stream, the ways by which other streams come, and the readers
-that follow them; all of it pure. How they talk to neighbours and clients is the node's affair.
+Here live the logs of a node's own streams, the ways by which other streams come and how far they
+are, and the readers that follow them; all of it pure. How they talk to neighbours and clients is
+the node's affair.
 """
 
+from tidings.delivery.known import Known
 from tidings.delivery.log import Log
+from tidings.delivery.publishers import Publishers
 from tidings.delivery.readers import Flow, Reader
-from tidings.delivery.ways import Ways
+from tidings.delivery.ways import Way, Ways
 
-__all__ = ["Flow", "Log", "Reader", "Ways"]
+__all__ = ["Flow", "Known", "Log", "Publishers", "Reader", "Way", "Ways"]

@@ -1,9 +1,9 @@
-"""The log of a node's own stream: its latest events in memory, and the numbers of the rest."""
+"""A log of a node's own stream: its latest events in memory, and the numbers of the rest."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Final, Generic, Protocol, TypeVar
 
@@ -36,6 +36,8 @@ class Log(Generic[E]):
 
     def __init__(self, *, first: int, last: int, time: float, tail: int = TAIL) -> None:
         self.first, self.last = first, last
+        self.begun = last
+        """Where it ended when this node started."""
         self.time = time
         """Of the last event."""
         self._tail: deque[E] = deque()
@@ -74,6 +76,19 @@ class Log(Generic[E]):
             return None if self.first <= self.last - len(self._tail) else self.first - 1
         tick = max(e.tick for e in self._tail if e.time < time)
         return max(tick, self.first - 1)  # what was trimmed may be in memory still
+
+    def audit(self) -> Iterator[str]:
+        """Whatever cannot be true of it."""
+        tail = [event.tick for event in self._tail]
+        if tail != list(range(self.last - len(tail) + 1, self.last + 1)):
+            yield f"the end of the log is {tail[:1]} to {tail[-1:]}, not {self.last}"
+        if self._tail and self._tail[-1].time != self.time:
+            yield f"the last event is of {self._tail[-1].time}, not of {self.time}"
+        counted = sum(count for count, _ in self._parts), sum(size for _, size in self._parts)
+        if counted != (len(tail), self._size):
+            yield f"{len(tail)} events of {self._size} bytes are counted as {counted}"
+        if not 1 <= self.first <= self.last + 1:
+            yield f"the log is from {self.first} to {self.last}"
 
     def trim(self, first: int) -> None:
         """What comes before this tick is no longer kept."""

@@ -20,13 +20,25 @@ UNKNOWN = -1
 class Flow:
     """One stream as it comes to this node."""
 
-    __slots__ = ("fetch", "is_live", "probe", "probing", "stream", "told", "upto", "waiting")
+    __slots__ = (
+        "fetch",
+        "identity",
+        "is_live",
+        "probe",
+        "probing",
+        "stream",
+        "told",
+        "upto",
+        "waiting",
+    )
 
     def __init__(self, stream: str) -> None:
         self.stream = stream
         self.is_live = False
         self.upto = UNKNOWN
         """Everything up to this tick that is wanted here has come."""
+        self.identity = ""
+        """Of the stream that it was when it came last; see `Way`."""
         self.told = UNKNOWN
         """How much the neighbour it comes by had been told when the flow became live."""
         self.fetch = 0
@@ -49,6 +61,8 @@ class Reader:
     """A subscription of a session, and its position in each stream."""
 
     __slots__ = (
+        "addressee",
+        "begins_now",
         "begun",
         "durable",
         "fetches",
@@ -56,16 +70,21 @@ class Reader:
         "follows",
         "id",
         "is_live",
+        "lost",
         "missed",
         "order",
         "positions",
         "session",
         "starts",
+        "timed",
+        "unreached",
     )
 
     def __init__(self, session: str, id: str, filter: Filter, order: int) -> None:
         self.session, self.id, self.filter, self.order = session, id, filter, order
         self.durable: str | None = None
+        self.addressee = ""
+        """The bulk subscription whose copies it is told; empty if it is an ordinary one."""
         self.positions: dict[str, int] = {}
         """All up to this tick has been delivered, or was silence."""
         self.follows: set[str] = set()
@@ -74,10 +93,18 @@ class Reader:
         """The numbers under which something is being fetched."""
         self.begun = 0.0
         """The time from which it wants all of a stream that turns up later."""
+        self.begins_now = False
+        """In streams in which it has no position it begins now, as it has not been accepted yet."""
+        self.timed: set[str] = set()
+        """The streams of later epochs in which that holds, or in which it has begun now."""
+        self.unreached: set[str] = set()
+        """Streams that could not be reached when it began, nor since."""
         self.is_live: bool | None = None
         """Whether it follows all streams that can be reached; None until it was told so."""
         self.missed = 0
-        """What it was not told since its client did not read."""
+        """Events that it was not sent since its client did not read; told soon."""
+        self.lost = 0
+        """Ticks that were no longer kept when they were fetched for it; told soon."""
         self.starts: dict[str, int] | None = None
         """Where it began, for a durable one of which nothing is saved yet. Its positions won't
         do: they are past what was delivered, but not acknowledged."""

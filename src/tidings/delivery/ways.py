@@ -3,36 +3,69 @@
 Each node tells its neighbours the streams that come by it, and the nodes on the way, so that
 nobody takes a way that leads through itself. A neighbour that is told of a stream anew knows that
 its flow has been interrupted somewhere on the way and begins anew, even if the way is the same.
+
+Two nodes of one name would be taken for one. So a way also says which process the stream's own
+node is: whoever hears of two under one name keeps to the one that it had, and can tell.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, KeysView, Mapping
+from collections.abc import Iterable, Iterator, KeysView, Mapping
+from operator import itemgetter
 from typing import TypeAlias
+from zlib import crc32
+
+import msgspec
+
+from tidings.delivery.epochs import broker_of
 
 Path: TypeAlias = tuple[str, ...]
 """The nodes on the way, the stream's own first. Empty: there is no way."""
-NOWHERE: Path = ()
+
+
+class Way(msgspec.Struct, frozen=True, array_like=True):
+    """How a stream comes to the node that tells of it."""
+
+    path: Path = ()
+    identity: str = ""
+    """Drawn when the stream began: another stream of the same name has another one."""
+    instance: str = ""
+    """Drawn when the stream's own node started."""
+
+
+NOWHERE = Way()
 
 
 class Ways:
     """The streams that a node knows, and how they come to it.
 
-    >>> ways = Ways("berlin")
-    >>> ways.told("paris", {"madrid": ("madrid", "paris"), "rome": ("rome", "berlin", "paris")})
-    ['madrid']
-    >>> ways.via("madrid")
+    >>> ways = Ways("berlin", {"berlin": ""})
+    >>> ways.told("paris", {"rome": Way(("rome", "paris")), "oslo": Way(("oslo", "berlin"))})
+    ['rome']
+    >>> ways.via("rome")
     'paris'
-    >>> ways.to_tell("prague")
-    {'berlin': ('berlin',), 'madrid': ('madrid', 'paris', 'berlin')}
+    >>> {stream: way.path for stream, way in ways.to_tell("prague").items()}
+    {'berlin': ('berlin',), 'rome': ('rome', 'paris', 'berlin')}
     >>> ways.lost("paris")
-    ['madrid']
+    ['rome']
     """
 
-    def __init__(self, own: str) -> None:
+    def __init__(self, own: str, identities: Mapping[str, str], *, instance: str = "") -> None:
+        """`identities` are those of the node's own streams, `instance` is the node's."""
         self.own = own
-        self._offers: dict[str, dict[str, Path]] = {}
-        self._via: dict[str, str] = {own: own}
+        self.instance = instance
+        self._offers: dict[str, dict[str, Way]] = {}
+        self._own: dict[str, Way] = {}
+        self._via: dict[str, str] = {}
+        self._followed: dict[str, str] = {}
+        """The instance that each stream came from last."""
+        for stream, identity in identities.items():
+            self.begin(stream, identity)
+
+    def begin(self, stream: str, identity: str) -> None:
+        """The node has this stream itself."""
+        self._own[stream] = Way((self.own,), identity, self.instance)
+        self._via[stream] = self.own
 
     @property
     def streams(self) -> KeysView[str]:
@@ -40,30 +73,35 @@ class Ways:
         return self._via.keys()
 
     def via(self, stream: str) -> str | None:
-        """The neighbour by which a stream comes; the node's own name for its own stream."""
+        """The neighbour by which a stream comes; the node's own name for its own streams."""
         return self._via.get(stream)
 
-    def path(self, stream: str) -> Path:
-        """The nodes on the way from the stream's own node to this one."""
+    def way(self, stream: str) -> Way:
+        """How a stream comes from its own node to this one."""
         via = self._via.get(stream)
         if via is None:
             return NOWHERE
         if via == self.own:
-            return (self.own,)
-        return (*self._offers[via][stream], self.own)
+            return self._own[stream]
+        offer = self._offers[via][stream]
+        return Way((*offer.path, self.own), offer.identity, offer.instance)
 
-    def told(self, neighbour: str, paths: Mapping[str, Path]) -> list[str]:
+    def path(self, stream: str) -> Path:
+        """The nodes on the way from the stream's own node to this one."""
+        return self.way(stream).path
+
+    def told(self, neighbour: str, ways: Mapping[str, Way]) -> list[str]:
         """A neighbour tells ways: the streams whose flow begins anew or has ended thereby."""
         offers = self._offers.setdefault(neighbour, {})
         changed = []
-        for stream, path in paths.items():
-            if stream == self.own:
-                continue
+        for stream, way in ways.items():
             before = self._via.get(stream)
-            if path and self.own not in path:
-                offers[stream] = path
+            if way.path and self.own not in way.path[1:]:
+                offers[stream] = way
             else:
                 offers.pop(stream, None)
+            if broker_of(stream) == self.own:
+                continue  # somebody else's, of the same name: see `doubles`
             if self._choose(stream) != before or before == neighbour:
                 changed.append(stream)
         return changed
@@ -76,21 +114,69 @@ class Ways:
             self._choose(stream)
         return changed
 
-    def to_tell(self, neighbour: str, streams: Iterable[str] | None = None) -> dict[str, Path]:
+    def to_tell(self, neighbour: str, streams: Iterable[str] | None = None) -> dict[str, Way]:
         """What to tell a neighbour of some streams, or of all there are.
 
         A stream that comes by the neighbour itself does not come to it by this node.
         """
         if streams is None:
-            return {s: self.path(s) for s in self._via if self._via[s] != neighbour}
-        return {s: NOWHERE if self._via.get(s) == neighbour else self.path(s) for s in streams}
+            return {s: self.way(s) for s in self._via if self._via[s] != neighbour}
+        return {s: NOWHERE if self._via.get(s) == neighbour else self.way(s) for s in streams}
+
+    def doubles(self) -> dict[str, dict[str, Path]]:
+        """The names under which several nodes are told of, and by instance the way to each.
+
+        One that has just restarted elsewhere may be among them for a while.
+        """
+        found: dict[str, dict[str, Path]] = {self.own: {self.instance: (self.own,)}}
+        for offers in self._offers.values():
+            for stream, way in offers.items():
+                known = found.setdefault(broker_of(stream), {})
+                known.setdefault(way.instance, (*way.path, self.own))
+        return {name: known for name, known in found.items() if len(known) > 1}
+
+    def audit(self) -> Iterator[str]:
+        """Whatever cannot be true of them."""
+        offered = {stream for offers in self._offers.values() for stream in offers}
+        others = {stream for stream in offered if broker_of(stream) != self.own}
+        if self._via.keys() != others | self._own.keys():
+            yield f"ways lead to {sorted(self._via)}, and {sorted(offered)} are offered"
+        for stream, via in self._via.items():
+            if stream in self._own:
+                if via != self.own or self._own[stream].path != (self.own,):
+                    yield f"the node's own stream {stream} comes by {via}"
+                continue
+            ranks = {n: self._rank(stream, n) for n, o in self._offers.items() if stream in o}
+            if ranks.get(via) != min(ranks.values(), default=None):
+                yield f"{stream} comes by {via}, and there are {ranks}"
+
+    def digest_told(self, neighbour: str) -> int:
+        """Of all that a neighbour has been told, as far as it can use it."""
+        told = self.to_tell(neighbour).items()
+        return _digest({s: w for s, w in told if w.path and neighbour not in w.path[1:]})
+
+    def digest_held(self, neighbour: str) -> int:
+        """Of all that is known by a neighbour: the same as the neighbour's `digest_told`."""
+        return _digest(self._offers.get(neighbour, {}))
 
     def _choose(self, stream: str) -> str | None:
-        """The shortest way; of several, the one by which it came before."""
-        ways = [n for n, offers in self._offers.items() if stream in offers]
+        """The shortest way; of several, the one by which it came before.
+
+        While the node that it came from is told of, no other one of the same name is taken.
+        """
+        ways = {n: offers[stream] for n, offers in self._offers.items() if stream in offers}
         before = self._via.pop(stream, None)
         if not ways:
             return None
-        best = min(ways, key=lambda n: (len(self._offers[n][stream]), n != before, n))
-        self._via[stream] = best
+        best = min(ways, key=lambda n: (self._rank(stream, n), n != before, n))
+        self._via[stream], self._followed[stream] = best, ways[best].instance
         return best
+
+    def _rank(self, stream: str, neighbour: str) -> tuple[bool, int]:
+        """The lower, the better is the way by a neighbour."""
+        way = self._offers[neighbour][stream]
+        return way.instance != self._followed.get(stream), len(way.path)
+
+
+def _digest(ways: Mapping[str, Way]) -> int:
+    return crc32(repr(sorted(ways.items(), key=itemgetter(0))).encode())
