@@ -23,7 +23,7 @@ def test_thousands_of_parts_are_taken_one_after_the_other() -> None:
         return Fetch("paris", since, 0.0, Filter.all(), 1, ())
 
     node: Any = None  # nobody else is asked or told
-    archive = Archive(node, Span(first=1, last=0, time=0.0), back)
+    archive = Archive(node, {"paris": Span()}, back)
     archive.part_limit = 10
     said = [Event("paris", n, Notification({"text": "x" * 20})) for n in range(1, count + 1)]
     archive.log.extend(said)

@@ -63,7 +63,7 @@ def test_what_is_learnt_changes_what_neighbours_hold(log: bool) -> None:
     assert held(sim, "b2", "b1") == held(sim, "b1", "b0") == [str(TOGETHER)]
     assert all(node.learning and node.learning.known == KNOWN for node in sim.nodes.values())
     for node in sim.nodes.values() if log else ():
-        _, cursor, _ = node.deliveries.saved[SESSION]
+        cursor = node.deliveries.saved[SESSION].cursor
         assert cursor["b2"] == 1, "it will not be read again"
     sim.clients["writer"].publish(Statistics(2).notification())
     sim.run(15.0)
@@ -117,7 +117,7 @@ def test_with_a_log_it_goes_on_though_some_is_no_longer_kept() -> None:
     for price in range(20):
         sim.clients["writer"].publish({"price": price})
     sim.run(15.0)
-    sim.trim("b2", 15)
+    sim.trim("b2", "b2", 15)
     sim.restart("b0")
     sim.run(40.0)
     sim.clients["writer"].publish(KNOWN.notification())
@@ -147,7 +147,7 @@ def test_other_strategies_do_not_listen() -> None:
 @both
 def test_it_is_stored_before_anybody_is_told_and_the_host_hears_nothing_of_it(log: bool) -> None:
     settings = Settings(subscriptions="learnt:0.01", log=log)
-    node = Node("b1", settings, log=Span())
+    node = Node("b1", settings)
     effects: list[Effect] = node.start(0.0)
     effects += node.handle(Request("bob", Attach()), 1.0)
     effects += node.handle(Request("bob", Publish(1, (KNOWN.notification(),))), 2.0)
@@ -155,7 +155,7 @@ def test_it_is_stored_before_anybody_is_told_and_the_host_hears_nothing_of_it(lo
     assert Store("statistics", KNOWN.text()) in effects
     assert log is any(isinstance(e, Append) for e in effects)
     stored = {e.key: e.value for e in effects if isinstance(e, Store) and e.value is not None}
-    again = Node("b1", settings, stored=stored, log=Span(1, int(log)))
+    again = Node("b1", settings, stored=stored, logs={"b1": Span(1, int(log))})
     again.start(0.0)
     assert again.learning is not None
     assert again.learning.known == KNOWN

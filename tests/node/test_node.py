@@ -8,6 +8,7 @@ import pytest
 
 from tidings.events import Filter, Notification, TidingsError
 from tidings.node import (
+    SESSION,
     Accepted,
     Advertise,
     Attach,
@@ -39,6 +40,7 @@ from tidings.overlay import Frame
 from tidings.simulation.random_runs import random_event, random_filter
 
 CHEAP = Filter.parse("price < 10")
+LOGGED = Settings(log=True)
 
 
 def started(settings: Settings | None = None, **more: object) -> Node:
@@ -183,3 +185,40 @@ def _anything(random: Random, number: int) -> Input:
 def test_settings_that_make_no_sense_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(TidingsError):
         Settings(**wrong)
+
+
+# -- names -------------------------------------------------------------------------------------
+
+
+def replies(effects: list[Effect]) -> list[tuple[str, object]]:
+    return [(e.session, e.answer) for e in effects if isinstance(e, Reply)]
+
+
+def test_a_name_is_on_disk_before_its_new_owner_is_told() -> None:
+    node = started(LOGGED)
+    effects = node.handle(Request("1", Attach(name="desk", instance="a")), now=1.0)
+    assert kinds(effects) == [Store, Sync, Reply]
+    again = node.handle(Request("2", Attach(name="desk", instance="a", attempt=1)), now=2.0)
+    assert Store not in kinds(again)
+
+
+def test_whoever_has_a_name_keeps_it_until_somebody_else_is_let_in_under_it() -> None:
+    node = started(LOGGED)
+    node.handle(Request("1", Attach(name="desk", instance="old")), now=1.0)
+    taken = node.handle(Request("2", Attach(name="desk", instance="new")), now=2.0)
+    (loser, refusal), (winner, accepted) = replies(taken)
+    assert (loser, getattr(refusal, "id", "")) == ("1", SESSION)
+    assert (winner, accepted) == ("2", Accepted("attach", 0, 2))
+    zombie = node.handle(Request("3", Attach(name="desk", instance="old", epoch=1)), now=3.0)
+    assert [(to, getattr(said, "id", "")) for to, said in replies(zombie)] == [("3", SESSION)]
+    news = Publish(1, (Notification({"n": 1}),))
+    assert ("2", Accepted("publish", 1)) in replies(node.handle(Request("2", news), now=4.0))
+    assert replies(node.handle(Request("3", news), now=4.0)) == [("3", Resend())]
+
+
+def test_an_attempt_that_arrives_late_takes_nothing_from_a_later_one() -> None:
+    node = started(LOGGED)
+    node.handle(Request("2", Attach(name="desk", instance="a", attempt=2)), now=1.0)
+    late = node.handle(Request("1", Attach(name="desk", instance="a", attempt=1)), now=2.0)
+    assert [(to, getattr(said, "id", "")) for to, said in replies(late)] == [("1", SESSION)]
+    assert "2" in node.sessions

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from msgspec.msgpack import Ext
 
 from tests.matching import strategies as matching
+from tidings.delivery import Way
 from tidings.events import Filter, Limits, Notification, TidingsError
 from tidings.events.values import register_domain
 from tidings.node import host, messages, requests, wire
@@ -116,16 +117,26 @@ BODIES = {
         st.lists(numbers, max_size=3).map(tuple),
         tables,
     ),
-    messages.Streams: st.builds(messages.Streams, views, st.dictionaries(ids, paths, max_size=3)),
+    messages.Streams: st.builds(
+        messages.Streams,
+        views,
+        st.dictionaries(ids, st.builds(Way, paths, texts, texts), max_size=3),
+        cursors,
+    ),
     messages.Silence: st.builds(messages.Silence, cursors),
+    messages.Heard: st.builds(messages.Heard, cursors),
     messages.Fetch: st.builds(
         messages.Fetch, ids, numbers, times, st.none() | filters, numbers, paths
     ),
     messages.Fetched: st.builds(
         messages.Fetched,
         *(ids, numbers, paths, numbers, numbers, st.lists(events, max_size=3).map(tuple)),
-        *(st.booleans(), st.booleans()),
+        *(st.booleans(), st.booleans(), st.booleans()),
     ),
+    messages.Doubt: st.builds(messages.Doubt, cursors),
+    messages.Account: st.builds(messages.Account, views, numbers, st.none() | numbers),
+    messages.Seek: st.builds(messages.Seek, ids, texts, numbers, paths),
+    messages.Sought: st.builds(messages.Sought, numbers, paths, st.booleans()),
 }
 since = st.one_of(st.none(), st.just("begin"), times, cursors)
 named = st.dictionaries(ids, filters, max_size=3)
@@ -154,7 +165,8 @@ MESSAGES = {
     ),
     requests.Resend: st.builds(requests.Resend),
     requests.Progress: st.builds(requests.Progress, ids, cursors, st.booleans()),
-    requests.Missed: st.builds(requests.Missed, ids, numbers),
+    requests.Missed: st.builds(requests.Missed, ids, numbers, cursors, numbers),
+    requests.Doubtful: st.builds(requests.Doubtful, ids, numbers),
     requests.Interest: st.builds(requests.Interest, ids, st.booleans()),
     Delivery: st.builds(Delivery, events, paths),
     Copy: st.builds(Copy, ids, ids, numbers, numbers),
@@ -315,10 +327,10 @@ def test_tags_and_the_order_of_fields_are_fixed():
         tag: f"{kind.__name__} {' '.join(kind.__struct_fields__)}" for tag, kind in kinds.items()
     }
     assert found == {
-        1: "Attach subscriptions advertisements cursor",
-        2: "Subscribe id filter durable since begun",
-        3: "Unsubscribe id forget",
-        4: "Acknowledge id cursor durable",
+        1: "Attach subscriptions advertisements cursor instance epoch attempt name",
+        2: "Subscribe id filter durable since begun heard replace owner is_noted home doubts bulk",
+        3: "Unsubscribe id forget durable",
+        4: "Acknowledge id cursor durable owner number",
         5: "Watch id filter",
         6: "Advertise id filter",
         7: "Unadvertise id",
@@ -326,14 +338,15 @@ def test_tags_and_the_order_of_fields_are_fixed():
         9: "Renew digest",
         10: "Detach forget",
         11: "Copy id stream after upto",
-        16: "Accepted id number",
+        16: "Accepted id number epoch cursor begun doubts",
         17: "Refused id reason cursor stream position is_passing",
         18: "Resend ",
         19: "Progress id cursor is_live",
-        20: "Missed id count",
+        20: "Missed id count cursor lost",
         21: "Interest id is_wanted",
         22: "Delivery event ids",
         23: "Copied id blocks upto last",
+        24: "Doubtful id doubts",
         32: "Frame sender receiver number received body",
         33: "Offer number root beat distance parent",
         40: "Event stream tick notification flood time",
@@ -342,12 +355,17 @@ def test_tags_and_the_order_of_fields_are_fixed():
         43: "Check table view digest",
         44: "Differ table view buckets",
         45: "Repair table view buckets which content",
-        46: "Streams view paths",
+        46: "Streams view ways ticks",
         47: "Silence upto",
         48: "Fetch stream since after filter number path",
-        49: "Fetched stream number path since upto events is_live lost",
+        49: "Fetched stream number path since upto events is_live lost is_damaged",
+        50: "Account view said ways",
+        51: "Heard upto",
+        52: "Seek stream durable number path",
+        53: "Sought number path has_it",
+        54: "Doubt found",
         60: "Hello version role name token options",
-        61: "Welcome version broker limits lake",
+        61: "Welcome version broker limits lake principal",
         62: "Ping number",
         63: "Pong number",
     }
@@ -514,6 +532,10 @@ def test_what_cannot_be_read_is_refused_with_a_reason(payload, reason):
         assert isinstance(caught.value, TidingsError)
 
 
+_THREE = '{"any":[{"a":{"number":[{"eq":1},{"ge":4,"lt":9}]}}]}'
+_PAIR = '{"any":[{"a":{"number":[{"eq":1}]}},{"b":{"number":[{"eq":1}]}}]}'
+
+
 @pytest.mark.parametrize(
     ("limits", "payload", "reason"),
     [
@@ -537,8 +559,19 @@ def test_what_cannot_be_read_is_refused_with_a_reason(payload, reason):
             plain([2, "1", '{"any":[{},{}]}']),
             "a filter has 2 conjunctions; the limit is 1",
         ),
+        (
+            WireLimits(values=2),
+            plain([2, "1", _THREE]),
+            "a filter has 3 values; the limit is 2, so make several of it",
+        ),
+        (
+            WireLimits(work=2),
+            plain([2, "1", _PAIR]),
+            "a filter is too much work: its parts are compared with each other, and that takes "
+            "more than 2 steps; make several of it",
+        ),
     ],
-    ids=["attributes", "depth", "characters", "conjunctions"],
+    ids=["attributes", "depth", "characters", "conjunctions", "values", "work"],
 )
 def test_what_is_beyond_a_limit_is_refused_and_the_limit_is_said(limits, payload, reason):
     assert Reader(UNLIMITED).decode(payload)
@@ -549,6 +582,8 @@ def test_what_is_beyond_a_limit_is_refused_and_the_limit_is_said(limits, payload
 
 def test_what_is_just_within_the_limits_is_read():
     limits = WireLimits(attributes=2, depth=3, filters=Limits(characters=len(_ALL), conjunctions=1))
+    assert Reader(WireLimits(values=3)).decode(plain([2, "1", _THREE]))
+    assert Reader(WireLimits(work=20)).decode(plain([2, "1", _PAIR]))
     reader = Reader(limits)
     assert reader.decode(published({"a": 1, "b": Ext(2, b'[[{"b":1}]]')}))
     assert reader.decode(plain([2, "1", _ALL]))

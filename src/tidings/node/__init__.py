@@ -6,6 +6,7 @@ simulator are hosts of the same class, and whatever happens to one can be replay
 
 from tidings.node.host import (
     Append,
+    Damaged,
     Deliver,
     Drained,
     Effect,
@@ -13,7 +14,10 @@ from tidings.node.host import (
     Input,
     LinkDown,
     LinkUp,
+    Raise,
     Read,
+    Recall,
+    Recalled,
     Received,
     Records,
     Reply,
@@ -23,17 +27,20 @@ from tidings.node.host import (
     Store,
     Sync,
     Trimmed,
+    Unreadable,
     Wake,
     Woken,
 )
-from tidings.node.messages import Event
+from tidings.node.messages import Event, Heard
 from tidings.node.node import Node
 from tidings.node.requests import (
+    SESSION,
     Accepted,
     Acknowledge,
     Advertise,
     Attach,
     Detach,
+    Doubtful,
     Interest,
     Missed,
     Progress,
@@ -49,17 +56,21 @@ from tidings.node.requests import (
 from tidings.node.settings import Settings
 
 __all__ = [
+    "SESSION",
     "Accepted",
     "Acknowledge",
     "Advertise",
     "Append",
     "Attach",
+    "Damaged",
     "Deliver",
     "Detach",
+    "Doubtful",
     "Drained",
     "Effect",
     "Event",
     "Full",
+    "Heard",
     "Input",
     "Interest",
     "LinkDown",
@@ -68,7 +79,10 @@ __all__ = [
     "Node",
     "Progress",
     "Publish",
+    "Raise",
     "Read",
+    "Recall",
+    "Recalled",
     "Received",
     "Records",
     "Refused",
@@ -84,6 +98,7 @@ __all__ = [
     "Sync",
     "Trimmed",
     "Unadvertise",
+    "Unreadable",
     "Unsubscribe",
     "Wake",
     "Watch",

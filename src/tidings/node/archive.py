@@ -1,14 +1,15 @@
-"""The archive: answers fetches of a node's own stream, from memory or from its log on disk."""
+"""The archive: answers fetches of a node's own streams, from memory or from its logs on disk."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from tidings.delivery import Log
+from tidings.delivery.epochs import broker_of
 from tidings.events import Notification
-from tidings.node.host import Read, Records, Span
+from tidings.node.host import Damaged, Read, Records, Span, Unreadable
 from tidings.node.messages import BEGIN, NOW, Event, Fetch, Fetched
 
 if TYPE_CHECKING:
@@ -23,19 +24,27 @@ _RESTS: Final = 8
 
 
 class Archive:
-    """A node's log, and whoever waits for something to be read from it.
+    """A node's logs, and whoever waits for something to be read from them.
 
+    All but the last are closed: they end there for ever, and are still read.
     An answer goes to the neighbour that asked, or `back` if the node itself did.
     """
 
-    def __init__(self, node: Node, span: Span, back: Callable[[Fetched], None]) -> None:
+    def __init__(
+        self, node: Node, spans: Mapping[str, Span], back: Callable[[Fetched], None]
+    ) -> None:
         self._node = node
         self._back = back
-        self.log: Log[Event] = Log(first=span.first, last=span.last, time=span.time)
+        self.logs: dict[str, Log[Event]] = {
+            stream: Log(first=span.first, last=span.last, time=span.time)
+            for stream, span in spans.items()
+        }
+        self.stream = list(spans)[-1]
+        """The current one."""
         self.reads: dict[int, Fetch] = {}
         """What is being read, and for whom."""
-        self._rests: dict[int, tuple[Event, ...]] = {}
-        """What was read and not sent yet, by the tick behind which it begins."""
+        self._rests: dict[tuple[str, int], tuple[Event, ...]] = {}
+        """What was read and not sent yet, by the place behind which it begins."""
         self._answers: deque[Fetched] = deque()
         """What the node itself asked for, and has not taken yet."""
         self._is_taken = False
@@ -43,9 +52,19 @@ class Archive:
         self.read_limit, self.part_limit = _READ, _PART
         self._number = 0
 
+    @property
+    def log(self) -> Log[Event]:
+        """That of the current stream."""
+        return self.logs[self.stream]
+
+    def begin(self, stream: str) -> None:
+        """Close the current stream, and begin this one."""
+        self.logs[stream] = Log(first=1, last=0, time=self.log.time)
+        self.stream = stream
+
     def answer(self, fetch: Fetch) -> None:
         """Answer from the end of the log that is in memory, or have the log read."""
-        log = self.log
+        log = self.logs[fetch.stream]
         since = fetch.since
         if fetch.after > log.time:
             since = log.last
@@ -56,21 +75,29 @@ class Archive:
             since = log.last
         elif since == BEGIN and fetch.after <= 0.0:
             since = log.first - 1
-        if since != BEGIN and not log.first - 1 <= since <= log.last:
-            edge = log.first - 1 if since < log.first else log.last
-            self._send_back(fetch, edge, edge, (), lost=True)
+        if since != BEGIN and since < log.first - 1:
+            self._send_back(fetch, log.first - 1, log.first - 1, (), lost=True)
+            return
+        if since > log.last:
+            # Of what was closed while this node ran, what came since it started may be new to
+            # whoever is ahead: those ticks were used before.
+            edge = log.last if fetch.stream == self.stream else max(log.begun, log.first - 1)
+            self._send_back(fetch, edge, log.last, (), lost=True)
             return
         recent = None if since == BEGIN else log.recent(since)
         if recent is not None:
             self._send_part(fetch, since, log.last, recent)
             return
-        rest = self._rests.pop(since, None)
+        rest = self._rests.pop((fetch.stream, since), None)
         if rest is not None:
             self._send_part(fetch, since, rest[-1].tick, rest)
             return
         self._number += 1
+        if self._number in self.reads:
+            raise Damaged(f"read {self._number} is under way already")
         self.reads[self._number] = fetch
-        self._node.emit(Read(self._number, max(since, 0), fetch.after, self.read_limit))
+        read = Read(self._number, fetch.stream, max(since, 0), fetch.after, self.read_limit)
+        self._node.emit(read)
 
     def records(self, input: Records) -> None:
         """What was to be read from the log has been."""
@@ -82,6 +109,22 @@ class Archive:
         else:
             self._send_part(fetch, input.since, input.upto, input.events)
 
+    def unreadable(self, input: Unreadable) -> None:
+        """What was to be read from the log is damaged."""
+        fetch = self.reads.pop(input.number, None)
+        if fetch is not None:
+            self._send_back(fetch, input.since, input.upto, (), lost=True, is_damaged=True)
+
+    def audit(self) -> Iterator[str]:
+        """Whatever cannot be true of it between two inputs; what is only kept for speed goes."""
+        self._rests.clear()
+        for log in self.logs.values():
+            yield from log.audit()
+        if self._is_taken or self._answers:
+            yield "answers of the log have not been taken"
+        if any(number > self._number for number in self.reads):
+            yield f"reads {sorted(self.reads)} are under way, and {self._number} was the last"
+
     def _send_part(self, fetch: Fetch, since: int, upto: int, events: Sequence[Event]) -> None:
         wanted = self._chooser(fetch)
         chosen: list[Event] = []
@@ -92,14 +135,14 @@ class Archive:
                 bytes_ += size(event.notification)
                 if bytes_ > self.part_limit:
                     upto = event.tick
-                    self._keep_rest(upto, events[number:])
+                    self._keep_rest(fetch.stream, upto, events[number:])
                     break
         self._send_back(fetch, since, upto, tuple(chosen))
 
-    def _keep_rest(self, since: int, events: Sequence[Event]) -> None:
+    def _keep_rest(self, stream: str, since: int, events: Sequence[Event]) -> None:
         """Whoever got a part will ask for the next one."""
-        if events and self.log.recent(since) is None:
-            self._rests[since] = tuple(events)
+        if events and self.logs[stream].recent(since) is None:
+            self._rests[stream, since] = tuple(events)
             while len(self._rests) > _RESTS:
                 del self._rests[next(iter(self._rests))]
 
@@ -125,10 +168,18 @@ class Archive:
         return wants
 
     def _send_back(
-        self, fetch: Fetch, since: int, upto: int, events: tuple[Event, ...], *, lost: bool = False
+        self,
+        fetch: Fetch,
+        since: int,
+        upto: int,
+        events: tuple[Event, ...],
+        *,
+        lost: bool = False,
+        is_damaged: bool = False,
     ) -> None:
-        is_live = upto == self.log.last and not lost
-        answer = Fetched(fetch.stream, fetch.number, fetch.path, since, upto, events, is_live, lost)
+        is_live = upto == self.logs[fetch.stream].last and not lost
+        about = (fetch.stream, fetch.number, fetch.path)
+        answer = Fetched(*about, since, upto, events, is_live, lost, is_damaged)
         if fetch.path:
             self._node.send(self._node.neighbours[fetch.path[-1]], answer)
         else:
@@ -145,6 +196,14 @@ class Archive:
                 self._back(self._answers.popleft())
         finally:
             self._is_taken = False
+
+
+def damaged(stream: str, since: int, upto: int) -> str:
+    """What to tell whoever wants ticks that are damaged in the log of their broker."""
+    return (
+        f"the log of broker {broker_of(stream)} is damaged: ticks {since + 1} to {upto} of "
+        f"{stream} cannot be read (look at its store with tidings store check)"
+    )
 
 
 def size(notification: Notification) -> int:

@@ -2,6 +2,10 @@
 
 Effects are carried out in order. Those after a `Sync` wait until everything stored before it
 would survive a crash.
+
+A node that raises an exception, `Damaged` or any other, is not to be trusted any more: its host
+throws it away, with the effects of that input, hangs up on its clients, and makes another node
+from the store, as after a crash. And it wakes a node that checks at least once every `check`.
 """
 
 from __future__ import annotations
@@ -10,9 +14,14 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from tidings.node.messages import Event
+from tidings.events import TidingsError
+from tidings.node.messages import Event, Heard
 from tidings.node.requests import Answer, RequestBody
 from tidings.overlay import Frame, Offer
+
+
+class Damaged(TidingsError):  # noqa: N818
+    """What a node remembers cannot be true, or is not what it has stored."""
 
 
 class Received(msgspec.Struct, frozen=True, gc=False):
@@ -60,7 +69,7 @@ class Drained(msgspec.Struct, frozen=True):
 
 
 class Records(msgspec.Struct, frozen=True):
-    """What the node wanted to read of its log: all of (since, upto], in order."""
+    """What the node wanted to read of a log: all of (since, upto], in order."""
 
     number: int
     since: int
@@ -68,15 +77,57 @@ class Records(msgspec.Struct, frozen=True):
     events: tuple[Event, ...]
 
 
-class Trimmed(msgspec.Struct, frozen=True):
-    """The log now begins with this tick; what came before it is no longer kept."""
+class Unreadable(msgspec.Struct, frozen=True):
+    """What the node wanted to read of its log is damaged: nothing of (since, upto] can be read."""
 
+    number: int
+    since: int
+    upto: int
+
+
+class Trimmed(msgspec.Struct, frozen=True):
+    """One of the node's logs now begins with this tick; what came before is no longer kept."""
+
+    stream: str
     first: int
 
 
+class Span(msgspec.Struct, frozen=True):
+    """What is kept of one of the node's own streams."""
+
+    first: int = 1
+    last: int = 0
+    time: float = 0.0
+    """Of the last event."""
+
+
+class Recalled(msgspec.Struct, frozen=True):
+    """What the host knows, whatever the node remembers; the answer to `Recall`."""
+
+    stored: dict[str, Any]
+    """What is kept of all that the node wanted stored before it asked, and perhaps later."""
+    logs: dict[str, Span]
+    sessions: dict[str, bool]
+    """The clients that are connected now, and whether each is full."""
+    neighbours: frozenset[str]
+    """Those that can be reached now."""
+
+
 Input: TypeAlias = (
-    Received | Request | LinkUp | LinkDown | Woken | Full | Drained | Records | Trimmed
+    Received
+    | Request
+    | LinkUp
+    | LinkDown
+    | Woken
+    | Full
+    | Drained
+    | Records
+    | Unreadable
+    | Trimmed
+    | Heard
+    | Recalled
 )
+"""`Heard` says how far somebody whom the host trusts has the node's own streams, such as a lake."""
 
 
 class Send(msgspec.Struct, frozen=True, gc=False):
@@ -120,31 +171,36 @@ class Wake(msgspec.Struct, frozen=True):
 
 
 class Append(msgspec.Struct, frozen=True):
-    """Write these events, whose ticks follow on the last, to the log; kept once synced."""
+    """Write these events, which follow on the last of the current stream; kept once synced."""
 
     events: tuple[Event, ...]
 
 
+class Raise(msgspec.Struct, frozen=True):
+    """Close the current stream where it ends, and begin this one with the next `Append`."""
+
+    stream: str
+    reason: str
+    """A sentence for whoever looks after the broker."""
+
+
 class Read(msgspec.Struct, frozen=True):
-    """Read the log, and answer with `Records` of the same number. Reads may overtake each other.
+    """Read a log, and answer with `Records` of the same number, or `Unreadable`.
 
     Begin behind `since`, or with the first event of time `after` or later if that is above 0;
-    `Records.since` says where that was. Read about `limit` events, or as many as there are.
+    `Records.since` says where that was. Read about `limit` events, or as many as there are up to
+    the first that cannot be read. Reads may overtake each other.
     """
 
     number: int
+    stream: str
     since: int
     after: float
     limit: int
 
 
-class Span(msgspec.Struct, frozen=True):
-    """What of the node's own stream is kept in its log."""
-
-    first: int = 1
-    last: int = 0
-    time: float = 0.0
-    """Of the last event."""
+class Recall(msgspec.Struct, frozen=True):
+    """Answer with `Recalled`, once all that came before is stored."""
 
 
-Effect: TypeAlias = Send | Deliver | Reply | Store | Sync | Wake | Append | Read
+Effect: TypeAlias = Send | Deliver | Reply | Store | Sync | Wake | Append | Raise | Read | Recall

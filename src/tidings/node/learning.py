@@ -8,7 +8,7 @@ broker was down is heard afterwards. What was learnt last is stored, and is ther
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from math import inf
 from typing import TYPE_CHECKING, Final
 
@@ -63,7 +63,7 @@ class Learning:
             self.session.subscriptions[_ID] = WANTED
             self.renew()
         else:
-            wanted = Subscribe(_ID, WANTED, durable=SESSION)
+            wanted = Subscribe(_ID, WANTED, durable=SESSION, replace=True)
             self._node.deliveries.subscribe(self.session, wanted, time)
 
     def renew(self) -> None:
@@ -73,6 +73,16 @@ class Learning:
             removed = {f: n for f, n in held.items() if f != WANTED}
             added = {} if WANTED in held else {WANTED: 1}
             self._node.want(self.session, added, removed)
+
+    def audit(self) -> Iterator[str]:
+        """Whatever cannot be true of it."""
+        if self._node.sessions.get(SESSION) is not self.session:
+            yield "nobody listens to statistics"
+        if self._node.subscriptions.statistics != self.known:
+            yield "what is known of the events is not what was learnt"
+        is_due = self._node.deliveries is not None and self._resume_at is None
+        if is_due and _ID not in self.session.readers:
+            yield "statistics are not subscribed to"
 
     # -- listening -------------------------------------------------------------------------------
 
@@ -118,9 +128,11 @@ class Learning:
             self._heard.clear()
         elif self._resume_at is not None:
             since, self._resume_at = self._resume_at, None
-            again = Subscribe(_ID, WANTED, durable=SESSION, since=since)
+            again = Subscribe(_ID, WANTED, durable=SESSION, since=since, replace=True)
             deliveries.subscribe(self.session, again, 0.0)
-        elif (self._is_due or now >= self._save_at) and _ID in self.session.readers:
+        elif (
+            self._is_due or not now < self._save_at <= now + _SAVED
+        ) and _ID in self.session.readers:
             heard, self._heard = self._heard, {}
             self._is_due, self._save_at = False, now + _SAVED
             deliveries.acknowledge(self.session, Acknowledge(_ID, heard))

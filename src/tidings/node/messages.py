@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from tidings.delivery import Way
 from tidings.events import Filter, Notification
 
 SUBSCRIPTIONS: Final = 0
@@ -81,12 +82,20 @@ class Streams(msgspec.Struct, frozen=True, array_like=True, tag=46):
     """These streams come by way of the sender, and their flow begins anew: see `delivery`."""
 
     view: View
-    paths: dict[str, tuple[str, ...]]
-    """The nodes on the way from each stream's own to the sender; empty if it comes no longer."""
+    ways: dict[str, Way]
+    """How each comes to the sender; its path is empty if it comes no longer."""
+    ticks: dict[str, int] = {}
+    """How far each of them is, as far as the sender has heard."""
 
 
 class Silence(msgspec.Struct, frozen=True, array_like=True, tag=47):
     """Whatever the receiver wants of these streams up to these ticks, it has been sent."""
+
+    upto: dict[str, int]
+
+
+class Heard(msgspec.Struct, frozen=True, array_like=True, tag=51):
+    """The streams have been heard up to these ticks. It goes to each stream's own node."""
 
     upto: dict[str, int]
 
@@ -120,9 +129,68 @@ class Fetched(msgspec.Struct, frozen=True, array_like=True, tag=49):
     is_live: bool
     """Whatever comes later in the stream follows on this link."""
     lost: bool = False
-    """What was asked for begins before `since`, but is no longer kept."""
+    """What was asked for begins before `since`, but is no longer kept; or, if the stream went
+    back, behind its end; or it is damaged."""
+    is_damaged: bool = False
+    """It is kept, but (since, upto] cannot be read."""
+
+    @property
+    def place(self) -> int:
+        """Where to go on if something is lost."""
+        return self.upto if self.is_damaged else self.since
+
+
+class Account(msgspec.Struct, frozen=True, array_like=True, tag=50):
+    """What the sender remembers of this conversation, for the receiver to compare."""
+
+    view: View
+    said: int
+    """Messages that were sent before this one."""
+    ways: int | None = None
+    """The digest of the ways that were told, if any are: see `Ways`."""
+
+
+class Seek(msgspec.Struct, frozen=True, array_like=True, tag=52):
+    """Does this durable subscription live with you? It goes to the stream's own node."""
+
+    stream: str
+    durable: str
+    number: int
+    """The asking node's own, for its answer."""
+    path: tuple[str, ...]
+    """The nodes it came by, the asking one first."""
+
+
+class Sought(msgspec.Struct, frozen=True, array_like=True, tag=53):
+    """The answer to a `Seek`. It goes back by the same way."""
+
+    number: int
+    path: tuple[str, ...]
+    has_it: bool
+    """It lives there, or somebody is about to make it there."""
+
+
+class Doubt(msgspec.Struct, frozen=True, array_like=True, tag=54):
+    """What readers were told may be wrong: see `Doubtful`."""
+
+    found: dict[str, int]
+    """How often each node has found something damaged."""
 
 
 Body: TypeAlias = (
-    Event | Update | Member | Check | Differ | Repair | Streams | Silence | Fetch | Fetched
+    Event
+    | Update
+    | Member
+    | Check
+    | Differ
+    | Repair
+    | Streams
+    | Silence
+    | Heard
+    | Fetch
+    | Fetched
+    | Account
+    | Seek
+    | Sought
+    | Doubt
 )

@@ -17,16 +17,19 @@ merging and advertising.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from heapq import heappop, heappush
 from math import inf
 from operator import attrgetter
 from typing import Any, Final
 
+from tidings.delivery.ages import HOUR
+from tidings.delivery.epochs import epoch_of
 from tidings.events import Filter, Notification
-from tidings.node import stabilisation
+from tidings.node import audits, stabilisation
 from tidings.node.deliveries import Deliveries
 from tidings.node.host import (
+    Damaged,
     Deliver,
     Drained,
     Effect,
@@ -34,6 +37,8 @@ from tidings.node.host import (
     Input,
     LinkDown,
     LinkUp,
+    Recall,
+    Recalled,
     Received,
     Records,
     Reply,
@@ -43,6 +48,7 @@ from tidings.node.host import (
     Store,
     Sync,
     Trimmed,
+    Unreadable,
     Wake,
     Woken,
 )
@@ -50,19 +56,25 @@ from tidings.node.learning import Learning
 from tidings.node.messages import (
     ADVERTISEMENTS,
     SUBSCRIPTIONS,
+    Account,
     Check,
     Differ,
+    Doubt,
     Event,
     Fetch,
     Fetched,
+    Heard,
     Member,
     Repair,
+    Seek,
     Silence,
+    Sought,
     Streams,
     Update,
 )
 from tidings.node.ports import Neighbour, Port, Session, count
 from tidings.node.requests import (
+    SESSION,
     Accepted,
     Acknowledge,
     Advertise,
@@ -91,6 +103,14 @@ _MOMENT: Final = 0.05
 """Links are woken at multiples of so many seconds, so that a node with many wakes rarely."""
 _AUDITED: Final = 20_000
 """Tables are audited with every check, if they hold no more filters than this."""
+_READERS: Final = 5_000
+"""Readers that are audited with each check; of a session, all or none."""
+_STORED: Final = frozenset(
+    {"incarnation", "statistics", "session", "durable", "cursor", "publisher", "doubts"}
+)
+"""What the keys of all that a node stores begin with."""
+_STARTS: Final = 4_096
+"""A node of the next epoch counts as one that was started so many times more."""
 _GENERATIONS: Final = 20
 """A link's identity is the node's incarnation, and in so many low bits how often it gave up."""
 
@@ -116,20 +136,33 @@ class Node:
         *,
         neighbours: Mapping[str, str] | None = None,
         stored: Mapping[str, Any] | None = None,
-        log: Span | None = None,
+        logs: Mapping[str, Span] | None = None,
+        instance: str = "",
+        was_damaged: bool = False,
     ) -> None:
-        """`neighbours` by name with their roles; what an earlier node had stored and logged."""
-        self.name = name
+        """`neighbours` by name with their roles; what an earlier node had stored and logged.
+
+        Of `logs`, in order of epochs, the last is the current stream. `instance` is drawn anew
+        for each node, so that two of one name can be told apart. What an earlier node that
+        `was_damaged` has told may be wrong.
+        """
+        self.name, self.instance = name, instance
         self.settings = settings
         self._patience = settings.patience()
         self._stored = dict(stored or {})
-        self.incarnation: int = self._stored.get("incarnation", 0) + 1
+        self._was_damaged = was_damaged
+        logs = dict(logs or {name: Span()})
+        self._starts: int = self._stored.get("incarnation", 0) + 1
+        # A store that went back has forgotten some: neighbours must not take it for an older node.
+        self.incarnation: int = self._starts + _STARTS * (epoch_of(list(logs)[-1]) - 1)
         self.advertisements: Tables[Port] | None = None
         if settings.advertisements is not None:
             self.advertisements = Tables()
         self.subscriptions: Tables[Port] = Tables(limits=self.advertisements)
         self.neighbours: dict[str, Neighbour] = {}
         self.sessions: dict[str, Session] = {}
+        self._owners: dict[str, Session] = {}
+        """Who has each name under which is published."""
         self.tree: Tree | None = None
         self._roles = dict(neighbours or {})
         self._order = self._generation = 0
@@ -137,12 +170,19 @@ class Node:
         self._effects: list[Effect] = []
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
         self._timer = 0
+        self._duties: dict[str, tuple[float, Callable[[], None]]] = {}
+        self._due: dict[str, float] = {}
+        """When each duty is done next."""
+        self._recall: Recalling | None = None
         self._wake_at = self._links_at = inf
         self._audit_at = 0.0
+        self._portions = 0
+        """Of the sessions, those up to this one have had their turn to be audited."""
         self._touched: dict[Neighbour, None] = {}
         self.deliveries: Deliveries | None = None
         if settings.log:
-            self.deliveries = Deliveries(self, log or Span())
+            identities = self._stored.get("identities", {})
+            self.deliveries = Deliveries(self, logs, identities=identities, instance=instance)
         self.learning: Learning | None = None
         if Strategy.parse(settings.subscriptions).learns:
             self.learning = Learning(self, self._learn)
@@ -158,7 +198,10 @@ class Node:
             Full: self._full,
             Drained: self._drained,
             Records: self._records,
+            Unreadable: self._unreadable,
             Trimmed: self._trimmed,
+            Heard: self._heard_upto,
+            Recalled: self._recalled,
         }
         self._bodies: dict[type, Callable[[Neighbour, Any], None]] = {
             Event: self._event,
@@ -167,13 +210,18 @@ class Node:
             Check: self._check,
             Differ: self._differ,
             Repair: self._repair,
+            Account: self._account,
         }
         if self.deliveries is not None:
             self._bodies[Event] = self.deliveries.event
             self._bodies[Streams] = self._streams
             self._bodies[Silence] = self.deliveries.silence
+            self._bodies[Heard] = self.deliveries.heard
             self._bodies[Fetch] = self.deliveries.fetch
             self._bodies[Fetched] = self._fetched
+            self._bodies[Seek] = self.deliveries.homes.asked
+            self._bodies[Sought] = self._sought
+            self._bodies[Doubt] = self.deliveries.told_doubts
 
     def start(self, now: float, time: float = 0.0) -> list[Effect]:
         """The first input: comes up with what was stored, and greets the neighbours.
@@ -181,7 +229,7 @@ class Node:
         `time` is the time of day, in seconds since 1970, like that of requests.
         """
         self._now = now
-        self._effects.append(Store("incarnation", self.incarnation))
+        self._effects.append(Store("incarnation", self._starts))
         self._effects.append(Sync())
         settings = self.settings
         if settings.tree:
@@ -191,7 +239,7 @@ class Node:
                 period=settings.beat,
                 expiry=settings.silence,
             )
-            self._at(now, self._beat)
+            self._every(settings.beat, self._beat, first=now)
         for name, role in self._roles.items():
             self._add_neighbour(name, role)
         for key, content in self._stored.items():
@@ -200,17 +248,24 @@ class Node:
                 self._become(session, *content)
         if self.deliveries is not None:
             self.deliveries.restore(self._stored)
-            self._at(now + settings.progress, self._tell_progress)
+            if self._was_damaged:
+                self.deliveries.doubt()
+            self._every(settings.progress, self._tell_progress)
+            self._every(HOUR, self._pass_hour)
         if self.learning is not None:
             self.learning.start(self._stored.get("statistics"), time)
         self._stored.clear()
         if settings.check < inf:
-            self._at(now + settings.check, self._check_neighbours)
-        self._at(now + settings.memory, self._forget_streams)
+            self._every(settings.check, self._check_all)
+            self._every(self._longest, self._compare)
+        self._every(settings.memory, self._forget_streams)
         return self._finish()
 
     def handle(self, input: Input, now: float) -> list[Effect]:
-        """What to do about something that has happened."""
+        """What to do about something that has happened.
+
+        Whatever it raises, the node is not to be used any more: see `host`.
+        """
         self._now = now
         self._handlers[input.__class__](input)
         return self._finish()
@@ -219,6 +274,8 @@ class Node:
         """Hand out the effects, with what links have to send and when to wake."""
         if self.learning is not None:
             self.learning.settle(self._now)
+        if self.deliveries is not None:
+            self.deliveries.homes.settle()
         if self._touched:
             due = inf
             for neighbour in self._touched:
@@ -233,6 +290,8 @@ class Node:
             self._wake_at = self._timers[0][0]
             self._effects.append(Wake(self._wake_at))
         effects, self._effects = self._effects, []
+        if self._recall is not None:
+            self._recall.changed.update(e.key for e in effects if isinstance(e, Store))
         return effects
 
     # -- time ----------------------------------------------------------------------------------
@@ -245,10 +304,24 @@ class Node:
         self._wake_at = inf
         while self._timers and self._timers[0][0] <= self._now:
             heappop(self._timers)[2]()
+        for name, (period, what) in self._duties.items():
+            if not self._now < self._due.get(name, self._now) <= self._now + period:
+                self._due[name] = self._now + period
+                self._at(self._due[name], _nothing)
+                what()
+
+    def _every(self, period: float, what: Callable[[], None], *, first: float = inf) -> None:
+        """Do something regularly, from a time or from the end of the first period on.
+
+        What is due is looked up whenever the node is woken, so no duty is lost with a timer.
+        """
+        name = what.__name__
+        self._duties[name] = (period, what)
+        self._due[name] = min(first, self._now + period)
+        self._at(self._due[name], _nothing)
 
     def _forget_streams(self) -> None:
         self._heard_before, self._heard = self._heard, {}
-        self._at(self._now + self.settings.memory, self._forget_streams)
 
     # -- links ---------------------------------------------------------------------------------
 
@@ -264,9 +337,14 @@ class Node:
         self._touched[neighbour] = None
         return neighbour
 
+    @property
+    def identity(self) -> int:
+        """The last identity that a link was given."""
+        return self.incarnation << _GENERATIONS | self._generation
+
     def _identity(self) -> int:
         self._generation += 1
-        return self.incarnation << _GENERATIONS | self._generation
+        return self.identity
 
     def _wake_links_at(self, due: float) -> None:
         """All links are looked after together, at whole multiples of a moment."""
@@ -306,8 +384,19 @@ class Node:
             self._keep(neighbour)
         if len(neighbour.link.queue) > self.settings.backlog:
             # It can't keep up. Begin anew: it will fetch what it lacks, at its own pace.
-            neighbour.link.reset(self._identity())
-            neighbour.link.greet(self._now)
+            self._begin_anew(neighbour)
+
+    def _begin_anew(self, neighbour: Neighbour) -> None:
+        """Give a conversation up, and be somebody new in the next one."""
+        neighbour.link.reset(self._identity())
+        neighbour.link.greet(self._now)
+        self._touched[neighbour] = None
+
+    def _distrust(self, neighbour: Neighbour) -> None:
+        """The ends of a link remember differently: begin anew. Something may have been lost."""
+        self._begin_anew(neighbour)
+        if self.deliveries is not None:
+            self.deliveries.doubt()
 
     def _received(self, input: Received) -> None:
         neighbour = self.neighbours.get(input.neighbour)
@@ -327,11 +416,16 @@ class Node:
             link.opened = False
             self._session_opened(neighbour)
         for body in bodies:
+            link.heard += 1
             self._bodies[body.__class__](neighbour, body)
+        if link.fault:
+            self._distrust(neighbour)
 
     def _session_opened(self, neighbour: Neighbour) -> None:
         """The conversation begins anew: everything that matters has to be said."""
-        if self.tree is not None:
+        if self.tree is None:
+            neighbour.joined = neighbour.joined_by = 0
+        else:
             joined = int(self.tree.parent == neighbour.name)
             self._change_view(neighbour, joined=joined, joined_by=0)
             if joined:
@@ -386,7 +480,6 @@ class Node:
         for name in self.tree.silent(self._now):
             self._lose(self.neighbours[name])
         self.tree.wake(self._now)
-        self._at(self.tree.due, self._beat)
         self._follow_tree(tell=True)
 
     def _offered(self, neighbour: Neighbour, offer: Offer) -> None:
@@ -396,9 +489,7 @@ class Node:
     def _lose(self, neighbour: Neighbour) -> None:
         """A neighbour is dead for all we know: begin anew when it is heard again."""
         assert self.tree is not None
-        neighbour.link.reset(self._identity())
-        neighbour.link.greet(self._now)
-        self._touched[neighbour] = None
+        self._begin_anew(neighbour)
         self._change_view(neighbour, joined=0, joined_by=0)
         self._follow_tree(tell=self.tree.lose(neighbour.name, self._now))
 
@@ -481,8 +572,8 @@ class Node:
             told = port.told
             self.subscriptions.restrict(port, change)
             self._tell(SUBSCRIPTIONS, port)
-            if self.deliveries is not None and port.told > told:
-                self.deliveries.renew(port)
+            if self.deliveries is not None and (change.added or port.told > told):
+                self.deliveries.advertised(port, has_grown=port.told > told)
         for neighbour in self.neighbours.values():
             if neighbour is not port:
                 self._tell(table, neighbour)
@@ -523,19 +614,14 @@ class Node:
 
     # -- stabilisation -------------------------------------------------------------------------
 
-    def _check_neighbours(self) -> None:
-        """Find out whether the neighbours hold what they should."""
-        if self.neighbours and self._now >= self._audit_at:
-            if self.advertisements is not None:
-                self.advertisements.audit()
-            self.subscriptions.audit()
-            if self.learning is not None:
-                self.learning.renew()
-            # It looks at every filter, so with many it should be rare.
-            parts = 1 + len(self.subscriptions) // _AUDITED
-            self._audit_at = self._now + self.settings.check * parts
-        for neighbour in self.neighbours.values():
-            if neighbour.check_at <= self._now or neighbour.check_at is inf:
+    def _check_all(self) -> None:
+        """Find out whether this node and its neighbours hold what they should."""
+        self._audit()
+        self._links_at = inf
+        for neighbour in list(self.neighbours.values()):
+            self._mend_times(neighbour)
+            self._give_account(neighbour)
+            if not self._now < neighbour.check_at <= self._now + self._longest:
                 neighbour.check_at = self._now + self._check_period(neighbour)
                 neighbour.checks += 1
                 for table in (ADVERTISEMENTS, SUBSCRIPTIONS):
@@ -543,7 +629,159 @@ class Node:
                     if tables is not None and tables.has(neighbour):
                         told = tables.told(neighbour)
                         self.send(neighbour, stabilisation.check(table, neighbour.view, told))
-        self._at(self._now + self.settings.check, self._check_neighbours)
+
+    @property
+    def _longest(self) -> float:
+        """The longest time between two comparisons."""
+        return max(self.settings.check, self.settings.check_most)
+
+    def _audit(self) -> None:
+        """Compute anew what does not fit, where it can be; else `Damaged`."""
+        if self.learning is not None and self.deliveries is None:
+            self.learning.renew()
+        sound = self._audit_tables()
+        for problem in audits.problems(self, self._portion()):
+            raise Damaged(problem)
+        self._watches.look_again(self.subscriptions, _AUDITED)
+        if self.settings.lease < inf:
+            for session in self._clients():
+                session.expires = min(session.expires, self._now + self.settings.lease)
+                if self._now >= session.expires:
+                    self._close_session(session)
+        if self.deliveries is not None:
+            self.deliveries.look_after(self._now, 2 * self._longest)
+            if not sound:
+                self.deliveries.doubt()
+
+    def _audit_tables(self) -> bool:
+        """Compute anew what does not fit; whether all did.
+
+        It looks at every filter at once, while clients wait: with many it is rare, and a node
+        without neighbours, which nobody else depends on, does without it.
+        """
+        parts = len(self.subscriptions) // _AUDITED
+        period = self.settings.check * (1 + parts)
+        if self._now < self._audit_at <= self._now + period or (parts and not self.neighbours):
+            return True
+        self._audit_at = self._now + period
+        sound = [t.audit() for t in (self.advertisements, self.subscriptions) if t is not None]
+        return all(sound)
+
+    def _portion(self) -> list[Session]:
+        """The sessions to audit now, and another time the next: clients wait meanwhile."""
+        sessions = list(self.sessions.values())
+        begin = self._portions % max(1, len(sessions))
+        chosen: list[Session] = []
+        readers = 0
+        for session in (*sessions[begin:], *sessions[:begin]):
+            chosen.append(session)
+            readers += len(session.readers)
+            if readers >= _READERS:
+                break
+        self._portions = begin + len(chosen)
+        return chosen
+
+    def _clients(self) -> list[Session]:
+        """The sessions of clients, without the node's own."""
+        own = None if self.learning is None else self.learning.session
+        return [session for session in self.sessions.values() if session is not own]
+
+    def _mend_times(self, neighbour: Neighbour) -> None:
+        """What is to be done at a time that cannot be is done now."""
+        seconds, _ = self._patience
+        if neighbour.is_up or self.tree is not None or neighbour.lost_at is inf:
+            return
+        if not self._now < neighbour.lost_at <= self._now + seconds:
+            self._forsake(neighbour)
+
+    def _compare(self) -> None:
+        """Have the host say what is stored and who is there, to compare it with what is known."""
+        logs = {} if self.deliveries is None else self.deliveries.archive.logs
+        spans = {s: Span(log.first, log.last, log.time) for s, log in logs.items()}
+        self._recall = Recalling(self._kept(), spans)
+        self._effects.append(Sync())
+        self._effects.append(Recall())
+
+    def _kept(self) -> dict[str, Any]:
+        """All that is stored, if what is known is right."""
+        kept: dict[str, Any] = {"incarnation": self._starts}
+        if self.learning is not None and self.learning.known is not None:
+            kept["statistics"] = self.learning.known.text()
+        if self.deliveries is not None:
+            return kept | self.deliveries.kept()
+        clients = (s for s in self.sessions.values() if s.order)
+        return kept | {f"session:{s.name}": (s.subscriptions, s.advertisements) for s in clients}
+
+    def _recalled(self, input: Recalled) -> None:
+        recall, self._recall = self._recall, None
+        if recall is None:
+            return
+        for problem in recall.problems(input.stored):
+            raise Damaged(problem)
+        for name, neighbour in list(self.neighbours.items()):
+            if neighbour.is_up and name not in input.neighbours:
+                self._link_down(LinkDown(name))
+            elif not neighbour.is_up and name in input.neighbours:
+                self._link_up(LinkUp(name))
+        if self.deliveries is not None:
+            self._recalled_logs(self.deliveries, recall.spans, input.logs)
+            self._recalled_sessions(self.deliveries, input.sessions)
+
+    def _recalled_logs(
+        self, deliveries: Deliveries, known: Mapping[str, Span], spans: Mapping[str, Span]
+    ) -> None:
+        """`known` is what was known when the host was asked; both may have moved on since."""
+        logs = deliveries.archive.logs
+        if not known.keys() <= spans.keys() <= logs.keys():
+            raise Damaged(f"{sorted(spans)} are kept, of logs {sorted(logs)}")
+        for stream, span in spans.items():
+            log, before = logs[stream], known.get(stream, Span())
+            if not (before.first <= span.first and before.last <= span.last <= log.last):
+                raise Damaged(f"{span} is kept of {stream}, and {before} was known")
+            if span.last == log.last and span.time != log.time:
+                raise Damaged(f"{stream} ends at {span.time}, not at {log.time}")
+            log.trim(span.first)
+
+    def _recalled_sessions(self, deliveries: Deliveries, connected: dict[str, bool]) -> None:
+        for session in self._clients():
+            is_full = connected.get(session.name)
+            if is_full is None:
+                self._close_session(session)
+            elif is_full and not session.is_full:
+                deliveries.full(session)
+            elif session.is_full and not is_full:
+                deliveries.drained(session)
+        for name in connected.keys() - self.sessions.keys():
+            self._answer(name, Resend())
+
+    def _give_account(self, neighbour: Neighbour) -> None:
+        """Find out whether both ends of a link remember the same conversation."""
+        link = neighbour.link
+        if not neighbour.is_up:
+            return
+        link.ask(self._now)
+        self._touched[neighbour] = None
+        if link.fault or not 0 < link.identity <= self.identity:
+            self._distrust(neighbour)
+        elif link.peer:
+            ways = None
+            if self.deliveries is not None and self.subscriptions.has(neighbour):
+                ways = self.deliveries.ways.digest_told(neighbour.name)
+            self.send(neighbour, Account(neighbour.view, link.said, ways))
+
+    def _account(self, neighbour: Neighbour, message: Account) -> None:
+        """What does not fit what is remembered here: begin anew, whoever is wrong.
+
+        Of a view, the sender's own number is what it has said last; ours may be news to it.
+        """
+        if not neighbour.link.peer:
+            return  # given up by what came just before
+        fits = message.view[0] == neighbour.joined_by and message.said + 1 == neighbour.link.heard
+        has_ways = message.ways is not None and neighbour.sees(message.view)
+        if self.deliveries is not None and has_ways:
+            fits = fits and message.ways == self.deliveries.ways.digest_held(neighbour.name)
+        if not fits:
+            self._distrust(neighbour)
 
     def _check_soon(self, neighbour: Neighbour) -> None:
         neighbour.checks = 0
@@ -586,7 +824,7 @@ class Node:
         body = input.body
         session = self.sessions.get(input.session)
         if isinstance(body, Attach):
-            self._attach(session or self._open_session(input.session), body)
+            self._attach(input.session, body)
         elif session is None:
             if not isinstance(body, Detach):
                 self._answer(input.session, Resend())
@@ -620,12 +858,13 @@ class Node:
             case Unadvertise():
                 self._set(session, session.advertisements, ADVERTISEMENTS, body.id, None)
             case Renew():
-                if body.digest != session.digest or not self._is_sound(session):
+                is_right = session.is_connected and body.digest == session.digest
+                if not is_right or not self._is_sound(session):
                     self._answer(session.name, Resend())
             case Detach():
                 self._close_session(session)
                 if deliveries is not None and body.forget:
-                    deliveries.forget_publisher(session.name)
+                    deliveries.forget_publisher(session.publisher)
 
     def _open_session(self, name: str) -> Session:
         self._order += 1
@@ -635,20 +874,46 @@ class Node:
             self._at(session.expires, lambda: self._lease_over(session))
         return session
 
-    def _attach(self, session: Session, body: Attach) -> None:
+    def _attach(self, name: str, body: Attach) -> None:
+        if self.deliveries is not None:
+            self._attach_publisher(self.deliveries, name, body)
+            return
+        session = self.sessions.get(name) or self._open_session(name)
         session.is_connected = True
         self._renew_lease(session)
-        if self.deliveries is not None:
-            self._become(session, {}, dict(body.advertisements))
-            self._answer(session.name, Accepted("attach", self.deliveries.published(session.name)))
-            for id, filter_ in body.subscriptions.items():
-                self.deliveries.subscribe(session, Subscribe(id, filter_, since=body.cursor), 0.0)
-            return
         for stream, tick in body.cursor.items():
             self._heard[stream] = max(tick, self._last_tick(stream))
         self._become(session, dict(body.subscriptions), dict(body.advertisements))
         self._store(session)
         self._answer(session.name, Accepted("attach"))
+
+    def _attach_publisher(self, deliveries: Deliveries, key: str, body: Attach) -> None:
+        """Give a session its name, from whoever has it; unless it is fenced."""
+        name = body.name or key
+        owner = self._owners.get(name)
+        if owner is not None and owner.instance == body.instance and owner.attempt > body.attempt:
+            self._answer(key, Refused(SESSION, "this process has attached again meanwhile"))
+            return
+        epoch = deliveries.claim(name, body)
+        if epoch is None:
+            self._answer(key, Refused(SESSION, "another process has taken this name over"))
+            return
+        if owner is not None and owner.name != key:
+            self._close_session(owner)
+            reason = "another process has come under this name"
+            if owner.instance == body.instance:
+                reason = "this session goes on in another connection"
+            self._answer(owner.name, Refused(SESSION, reason))
+        session = self.sessions.get(key) or self._open_session(key)
+        session.publisher, self._owners[name] = name, session
+        session.instance, session.attempt = body.instance, body.attempt
+        session.is_connected = True
+        self._renew_lease(session)
+        self._become(session, {}, dict(body.advertisements))
+        number = deliveries.publishers[name].number
+        self._answer(key, Accepted("attach", number, epoch))
+        for id, filter_ in body.subscriptions.items():
+            deliveries.subscribe(session, Subscribe(id, filter_, since=body.cursor), 0.0)
 
     def want(self, session: Session, added: dict[Filter, int], removed: dict[Filter, int]) -> None:
         """A session wants more or less; for the parts of a node."""
@@ -709,6 +974,8 @@ class Node:
             self.deliveries.close(session)
         self._watches.close(session.name)
         del self.sessions[session.name]
+        if self._owners.get(session.publisher) is session:
+            del self._owners[session.publisher]
         if self.deliveries is None:
             self._effects.append(Store(f"session:{session.name}", None))
         self._replace(SUBSCRIPTIONS, session, {}, leaving=True)
@@ -785,6 +1052,10 @@ class Node:
         if self.deliveries is not None:
             self.deliveries.fetched(message)
 
+    def _sought(self, _: Neighbour, message: Sought) -> None:
+        if self.deliveries is not None:
+            self.deliveries.homes.told(message)
+
     def _full(self, input: Full) -> None:
         session = self.sessions.get(input.session)
         if self.deliveries is not None and session is not None:
@@ -799,11 +1070,44 @@ class Node:
         if self.deliveries is not None:
             self.deliveries.archive.records(input)
 
+    def _unreadable(self, input: Unreadable) -> None:
+        if self.deliveries is not None:
+            self.deliveries.archive.unreadable(input)
+
     def _trimmed(self, input: Trimmed) -> None:
         if self.deliveries is not None:
-            self.deliveries.log.trim(input.first)
+            self.deliveries.archive.logs[input.stream].trim(input.first)
+
+    def _heard_upto(self, input: Heard) -> None:
+        if self.deliveries is not None:
+            self.deliveries.heard(None, input)
 
     def _tell_progress(self) -> None:
         if self.deliveries is not None:
             self.deliveries.beat()
-            self._at(self._now + self.settings.progress, self._tell_progress)
+
+    def _pass_hour(self) -> None:
+        if self.deliveries is not None:
+            self.deliveries.pass_hour()
+
+
+class Recalling:
+    """What a node has asked its host to recall."""
+
+    def __init__(self, kept: dict[str, Any], spans: dict[str, Span]) -> None:
+        """What should be stored, and what should be kept of each log, or less and more of it."""
+        self.kept, self.spans = kept, spans
+        self.changed: set[str] = set()
+        """What has been stored anew since."""
+
+    def problems(self, stored: Mapping[str, Any]) -> Iterator[str]:
+        """Whatever is stored but not known, or the other way round."""
+        ours = {k: v for k, v in stored.items() if k.partition(":")[0] in _STORED}
+        for key in (self.kept.keys() | ours.keys()) - self.changed:
+            known, found = self.kept.get(key), ours.get(key)
+            if known != (tuple(found) if isinstance(found, list) else found):
+                yield f"{key} is {found} in the store, and {known} in memory"
+
+
+def _nothing() -> None:
+    """What a timer does that is only to wake the node."""

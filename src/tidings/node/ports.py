@@ -17,12 +17,15 @@ class Session:
 
     __slots__ = (
         "advertisements",
+        "attempt",
         "expires",
+        "instance",
         "is_connected",
         "is_full",
         "name",
         "order",
         "progress",
+        "publisher",
         "readers",
         "subscriptions",
     )
@@ -35,6 +38,10 @@ class Session:
         self.expires = inf
         self.is_connected = False
         # Where the node has a log:
+        self.publisher = name
+        """The name under which it publishes, which no other session has,"""
+        self.instance, self.attempt = "", 0
+        """and which process it is, at its how manyth attempt."""
         self.readers: dict[str, Reader] = {}
         self.is_full = False
         """The client does not read."""

@@ -37,6 +37,7 @@ from msgspec.msgpack import Decoder, Encoder, Ext
 from tidings.events import Filter, Limits, Notification, Schema, TidingsError
 from tidings.events.encoding import decode_json
 from tidings.events.values import canonical, element, scalar
+from tidings.events.work import TooMuchWorkError, limited, spend
 from tidings.node.messages import Event
 
 FORMAT: Final = 1
@@ -60,6 +61,10 @@ _LOWEST: Final = -1.7976931348623157e308
 Time = Annotated[float, msgspec.Meta(ge=-1e300, le=1e300)]
 """Seconds since 1970: neither NaN nor infinite."""
 
+_CHARACTERS: Final = 4
+"""Characters of a filter's JSON that are read in one step of work."""
+_LONG: Final = 10_000
+"""Characters of a filter's JSON from which on its key is made together with it."""
 _SHORT: Final = 1_000
 """Filters are remembered if their text is not longer than this,"""
 _REMEMBERED: Final = 8_192
@@ -80,6 +85,10 @@ class WireLimits:
     """How deep lists and mappings within an attribute may be nested."""
     filters: Limits = field(default_factory=Limits)
     """`characters` are those of a filter's JSON."""
+    values: int = 50_000
+    """Values, patterns and the like in one filter."""
+    work: int = 5_000_000
+    """Steps of about a microsecond that it may take to bring one filter into its canonical form."""
 
     def check(self, notification: Notification) -> None:
         """Raise the `WireError` that a reader with these limits would raise."""
@@ -114,18 +123,41 @@ class WireLimits:
         most = self.filters
         if len(text) > most.characters:
             raise WireError(f"a filter has {len(text)} characters; the limit is {most.characters}")
-        if len(text) > most.conjunctions:  # else it can't have so many
-            plain = decode_json(text)
-            found = plain.get("any") if isinstance(plain, dict) else None
-            if isinstance(found, list) and len(found) > most.conjunctions:
-                raise WireError(
-                    f"a filter has {len(found)} conjunctions; the limit is {most.conjunctions}"
-                )
+        if len(text) <= min(most.conjunctions, self.values):
+            return  # it can't have so many
+        plain = decode_json(text)
+        found = plain.get("any") if isinstance(plain, dict) else None
+        if isinstance(found, list) and len(found) > most.conjunctions:
+            raise WireError(
+                f"a filter has {len(found)} conjunctions; the limit is {most.conjunctions}"
+            )
+        if len(text) > self.values and (values := _leaves(plain)) > self.values:
+            raise WireError(
+                f"a filter has {values} values; the limit is {self.values}, so make several of it"
+            )
+
+
+def _leaves(plain: object) -> int:
+    """How much there is in a JSON value, but for lists and objects."""
+    count, left = 0, [plain]
+    while left:
+        each = left.pop()
+        if isinstance(each, dict):
+            left.extend(each.values())
+        elif isinstance(each, list):
+            left.extend(each)
+        else:
+            count += 1
+    return count
 
 
 _USUAL: Final = WireLimits()
 UNLIMITED: Final = WireLimits(
-    attributes=maxsize, depth=maxsize, filters=Limits(characters=maxsize, conjunctions=maxsize)
+    attributes=maxsize,
+    depth=maxsize,
+    filters=Limits(characters=maxsize, conjunctions=maxsize),
+    values=maxsize,
+    work=maxsize,
 )
 """For what the reader has written itself."""
 
@@ -370,8 +402,20 @@ class Reader:
         return self._filter(text) if found is None else found
 
     def _filter(self, text: str) -> Filter:
+        spend(len(text) // _CHARACTERS)
         self.limits.check_filter(text)
-        found = Filter.from_json(text, schema=self._schema)
+        try:
+            with limited(self.limits.work) as budget:
+                found = Filter.from_json(text, schema=self._schema)
+        except TooMuchWorkError as problem:
+            if problem.budget is not budget:
+                raise
+            raise WireError(
+                "a filter is too much work: its parts are compared with each other, and that "
+                f"takes more than {budget.steps} steps; make several of it"
+            ) from None
+        if len(text) > _LONG:
+            _ = found.key  # it takes as long again, better here than where it is asked for
         if len(text) <= _SHORT:
             if len(self._filters) >= _REMEMBERED:
                 self._filters.clear()

@@ -2,44 +2,79 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
 from tidings.events import Filter, Notification
+
+SESSION: Final = "session"
+"""The id of a refusal to go on, since another session has the name."""
 
 Cursor: TypeAlias = dict[str, int]
 """A position: of each stream, the last tick that lies behind it."""
 Since: TypeAlias = Cursor | float | Literal["begin"] | None
 """Where to begin: behind a cursor, at a time, with the first event kept, or now."""
 
+Home: TypeAlias = Literal["", "sure", "here"]
+"""Where a durable subscription may live that a node does not know."""
+
 
 class Attach(msgspec.Struct, frozen=True, array_like=True, tag=1):
     """Open a session, or resume it: all that it wants and advertises, and what it has heard.
 
-    The cursor is the last tick heard of each stream: nothing up to it is delivered again.
+    The cursor is the last tick heard of each stream: nothing up to it is delivered again. Whoever
+    attaches under a name that another session has takes it over: see `delivery.publishers`.
     """
 
     subscriptions: dict[str, Filter] = {}
     advertisements: dict[str, Filter] = {}
     cursor: dict[str, int] = {}
+    instance: str = ""
+    """The process; empty if nobody else can have its name."""
+    epoch: int = 0
+    """What it was given when it was last attached here, or 0."""
+    attempt: int = 0
+    """How often it has attached: an earlier attempt that arrives late takes nothing over."""
+    name: str = ""
+    """Under which it publishes; what a client says of it does not count. Empty: the session's."""
 
 
 class Subscribe(msgspec.Struct, frozen=True, array_like=True, tag=2):
     """Hear what the filter matches, until `Unsubscribe` with the same id.
 
     A node with a log accepts it once the subscription has started in every stream that can be
-    reached. A durable subscription that is known goes on behind what was acknowledged, unless
-    `since` says otherwise.
+    reached. A durable subscription that is known goes on behind what was acknowledged; with
+    `since` it begins there anew, and what was acknowledged behind that is no longer. One that is
+    not known is made, unless it lives elsewhere: see `homes`.
     """
 
     id: str
     filter: Filter
     durable: str | None = None
-    """The name under which the node keeps its cursor."""
+    """The name under which the node keeps its filter and its cursor."""
     since: Since = None
     begun: float = 0.0
-    """When it was first made, if it is made again: nothing older of what the cursor lacks."""
+    """When it began, if it is made again: nothing older of what `heard` lacks. Below 0 if it was
+    to begin now, and that was not accepted yet."""
+    heard: Cursor | None = None
+    """Where the client is, if it was told something before: that is not told again, and does not
+    count as acknowledged."""
+    replace: bool = False
+    """A durable subscription that hears something else hears this filter from now on."""
+    owner: str = ""
+    """Who takes a durable subscription. To be told on from `heard`, it must still have it."""
+    is_noted: bool = False
+    """`since` was noted elsewhere, by a lake for example, and may name some streams that the node
+    has never heard of, as `heard` may. Else a cursor that names one is refused."""
+    home: Home = ""
+    """Of a durable name that the node does not know. It is refused if it is found at another node;
+    with `sure`, also if one that might have it cannot be asked; with `here`, nobody is asked."""
+    doubts: int | None = None
+    """With `heard`: the last number of doubts that it was told; see `Doubtful`."""
+    bulk: str | None = None
+    """The bulk subscription whose copies are wanted. Else no copy is heard: see
+    `delivery.copies`."""
 
 
 class Unsubscribe(msgspec.Struct, frozen=True, array_like=True, tag=3):
@@ -48,6 +83,8 @@ class Unsubscribe(msgspec.Struct, frozen=True, array_like=True, tag=3):
     id: str
     forget: bool = False
     """Forget the cursor of a durable subscription, too."""
+    durable: str | None = None
+    """The name of the one to forget, whoever reads it; then `id` is only that of the answer."""
 
 
 class Acknowledge(msgspec.Struct, frozen=True, array_like=True, tag=4):
@@ -57,6 +94,10 @@ class Acknowledge(msgspec.Struct, frozen=True, array_like=True, tag=4):
     cursor: Cursor
     durable: str | None = None
     """Its name, if nobody reads it now: then what it is told comes from elsewhere."""
+    owner: str = ""
+    """Then, who has it."""
+    number: int = 0
+    """Comes back with the answer."""
 
 
 class Watch(msgspec.Struct, frozen=True, array_like=True, tag=5):
@@ -123,7 +164,16 @@ class Accepted(msgspec.Struct, frozen=True, array_like=True, tag=16):
 
     id: str
     number: int = 0
-    """Up to this number the session's publications are kept."""
+    """Of publications: all under the session's name are kept up to this one. Of acknowledgements:
+    their own. Of what was to be forgotten by its name: 1 if there was such a thing."""
+    epoch: int = 0
+    """Of an attached session: what to say when it attaches again."""
+    cursor: Cursor | None = None
+    """Of a subscription: where it has started, in each stream that is known;"""
+    begun: float = 0.0
+    """and when, for `Subscribe.begun`."""
+    doubts: int = 0
+    """How many doubts there are so far, for `Subscribe.doubts`."""
 
 
 class Refused(msgspec.Struct, frozen=True, array_like=True, tag=17):
@@ -156,10 +206,16 @@ class Progress(msgspec.Struct, frozen=True, array_like=True, tag=19):
 
 
 class Missed(msgspec.Struct, frozen=True, array_like=True, tag=20):
-    """So many events of a live subscription were not sent, since the client did not read."""
+    """Events of a live subscription were not sent and will not be: it goes on behind them."""
 
     id: str
     count: int
+    """Events that were not sent since the client did not read."""
+    cursor: Cursor
+    """Where the subscription is now: what it has missed lies before that."""
+    lost: int = 0
+    """Ticks that a broker no longer kept when they were wanted. How many of them held an event for
+    this subscription, nobody can say."""
 
 
 class Interest(msgspec.Struct, frozen=True, array_like=True, tag=21):
@@ -169,4 +225,13 @@ class Interest(msgspec.Struct, frozen=True, array_like=True, tag=21):
     is_wanted: bool
 
 
-Answer: TypeAlias = Accepted | Refused | Resend | Progress | Missed | Interest
+class Doubtful(msgspec.Struct, frozen=True, array_like=True, tag=24):
+    """The memory of some node was damaged: what a subscription was told before this may lack
+    events or repeat some, and its position may be wrong."""
+
+    id: str
+    doubts: int
+    """How many there are so far, for `Subscribe.doubts`."""
+
+
+Answer: TypeAlias = Accepted | Refused | Resend | Progress | Missed | Interest | Doubtful

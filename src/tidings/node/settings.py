@@ -53,13 +53,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """With a log, a neighbour that has so many messages unread begins anew, and fetches them."""
     progress: float = 1.0
     """With a log, neighbours and clients are told so often how far the streams are."""
+    margin: float = 3600.0
+    """Seconds by which the clocks of two nodes may differ. A subscription that begins now begins
+    so much earlier in a stream that its node has never heard of."""
 
     def __post_init__(self) -> None:
         reduction(self.subscriptions)
         if self.advertisements is not None:
             reduction(self.advertisements)
         self.patience()
-        for name in ("beat", "pause", "check", "lease", "memory", "progress"):
+        for name in ("beat", "pause", "check", "lease", "memory", "progress", "margin"):
             if not getattr(self, name) > 0:
                 raise TidingsError(f"{name} is a time above 0, not {getattr(self, name)}")
         if self.silence <= 2 * self.beat:

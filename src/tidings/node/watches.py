@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterator
 
 from tidings.events import Filter
 from tidings.node.ports import Port
@@ -49,6 +49,19 @@ class Watches:
                     self._set(key, True)
             elif any(removed.overlaps(filter_) for removed in change.removed):
                 self._set(key, tables.overlap(filter_))
+
+    def audit(self, sessions: Container[str]) -> Iterator[str]:
+        """Whatever cannot be true of them."""
+        if self._watched.keys() != self._wanted.keys():
+            yield f"{len(self._watched)} watches have {len(self._wanted)} answers"
+        if any(session not in sessions for session, _ in self._watched):
+            yield "there is a watch of a session that is not there"
+
+    def look_again(self, tables: Tables[Port], most: int) -> None:
+        """Compute some of the answers anew, and others the next time."""
+        for key in list(self._watched)[: max(1, most // (1 + len(tables)))]:
+            filter_ = self._watched[key] = self._watched.pop(key)
+            self._set(key, tables.overlap(filter_))
 
     def _set(self, key: tuple[str, str], is_wanted: bool) -> None:
         if self._wanted.get(key) is not is_wanted:

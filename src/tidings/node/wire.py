@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Raw
@@ -25,14 +25,19 @@ from tidings.events import Filter, Schema
 from tidings.node import records
 from tidings.node.host import Deliver
 from tidings.node.messages import (
+    Account,
     Check,
     Differ,
+    Doubt,
     Event,
     Fetch,
     Fetched,
+    Heard,
     Member,
     Repair,
+    Seek,
     Silence,
+    Sought,
     Streams,
     Update,
 )
@@ -48,12 +53,14 @@ from tidings.node.records import (
     unpack_value,
 )
 from tidings.node.requests import (
+    SESSION,
     Accepted,
     Acknowledge,
     Advertise,
     Answer,
     Attach,
     Detach,
+    Doubtful,
     Interest,
     Missed,
     Progress,
@@ -71,6 +78,7 @@ from tidings.overlay import Frame, Offer
 
 __all__ = [
     "ACCESS",
+    "LENGTH",
     "SESSION",
     "UNLIMITED",
     "VERSION",
@@ -90,6 +98,7 @@ __all__ = [
     "encode",
     "pack",
     "pack_value",
+    "read_hello",
     "unpack",
     "unpack_rows",
     "unpack_value",
@@ -98,9 +107,8 @@ __all__ = [
 VERSION: Final = 1
 ACCESS: Final = "access"
 """The id of a refusal to let somebody in, who need not try again as who they are."""
-SESSION: Final = "session"
-"""The id of a refusal to go on, since the session goes on in another connection."""
-_LENGTH: Final = 4
+LENGTH: Final = 4
+"""Bytes of the length at the beginning of a frame."""
 
 
 class Hello(msgspec.Struct, frozen=True, array_like=True, tag=60):
@@ -122,6 +130,8 @@ class Welcome(msgspec.Struct, frozen=True, array_like=True, tag=61):
     limits: dict[str, int] = {}
     lake: str | None = None
     """Where what it no longer keeps is to be found, as a folder that it sees."""
+    principal: str = ""
+    """Who it takes a client for."""
 
 
 class Ping(msgspec.Struct, frozen=True, array_like=True, tag=62):
@@ -200,7 +210,7 @@ def encode(messages: Sequence[Message]) -> bytes:
         )
     except records.UNWRITABLE as problem:
         raise records.unwritten(problem) from None
-    return len(payload).to_bytes(_LENGTH, "big") + payload
+    return len(payload).to_bytes(LENGTH, "big") + payload
 
 
 _ENCODER: Final = Encoder(enc_hook=records.hook)
@@ -234,6 +244,7 @@ class _Fetched(msgspec.Struct, array_like=True, tag=49):
     events: list[_Event]
     is_live: bool
     lost: bool = False
+    is_damaged: bool = False
 
 
 class _Delivery(msgspec.Struct, array_like=True, tag=22, gc=False):
@@ -255,8 +266,13 @@ class _Frame(msgspec.Struct, array_like=True, tag=32, gc=False):
         | Repair
         | Streams
         | Silence
+        | Heard
         | Fetch
         | _Fetched
+        | Account
+        | Seek
+        | Sought
+        | Doubt
         | None
     ) = None
 
@@ -278,6 +294,7 @@ _Read: TypeAlias = (
     | Progress
     | Missed
     | Interest
+    | Doubtful
     | _Delivery
     | Copy
     | Copied
@@ -344,6 +361,7 @@ class Reader(records.Reader):
                 events,
                 body.is_live,
                 body.lost,
+                body.is_damaged,
             )
         elif body.__class__ is Fetch and body.after != body.after:
             raise WireError("a time is a number, not NaN")
@@ -356,12 +374,13 @@ def _with_its_times(message: Subscribe) -> Subscribe:
     return message
 
 
-def _of_this_version(message: Hello | Welcome) -> Hello | Welcome:
+def _of_this_version(message: _Greeting) -> _Greeting:
     if message.version != VERSION:
         raise WireError(f"the other side speaks version {message.version}, this one {VERSION}")
     return message
 
 
+_Greeting = TypeVar("_Greeting", Hello, Welcome)
 _TAG: Final = re.compile(r"Invalid value (-?\d+) - at `\$\[\d+\](\[5\])?\[0\]`")
 
 
@@ -380,6 +399,23 @@ def decode(payload: bytes | memoryview) -> list[Message]:
     return _DEFAULT.decode(payload)
 
 
+def read_hello(payload: bytes | bytearray) -> Hello:
+    """The one message of the first payload; `WireError` if it is anything but a greeting.
+
+    >>> read_hello(encode([Hello(VERSION, "client", "desk")])[LENGTH:]).name
+    'desk'
+    """
+    try:
+        (hello,) = _HELLO.decode(payload)
+    except records.UNREADABLE as problem:
+        why = records.unread("it", problem)
+        raise WireError(f"the first frame must be Hello and nothing else: {why}") from None
+    return _of_this_version(hello)
+
+
+_HELLO: Final = Decoder(tuple[Hello])
+
+
 class Splitter:
     """Turns the chunks of a TCP stream into payloads.
 
@@ -395,7 +431,7 @@ class Splitter:
         """No payload may be longer than `limit` bytes."""
         self._limit = limit
         self._held = bytearray()
-        self._wanted = _LENGTH
+        self._wanted = LENGTH
 
     @property
     def held(self) -> int:
@@ -413,16 +449,16 @@ class Splitter:
             self._held = bytearray()
         payloads: list[bytes] = []
         at, end = 0, len(chunk)
-        self._wanted = _LENGTH
-        while end - at >= _LENGTH:
-            size = int.from_bytes(chunk[at : at + _LENGTH], "big")
+        self._wanted = LENGTH
+        while end - at >= LENGTH:
+            size = int.from_bytes(chunk[at : at + LENGTH], "big")
             if size > self._limit:
                 raise WireError(f"a frame of {size} bytes is announced; the limit is {self._limit}")
-            stop = at + _LENGTH + size
+            stop = at + LENGTH + size
             if stop > end:
-                self._wanted = _LENGTH + size
+                self._wanted = LENGTH + size
                 break
-            payloads.append(chunk[at + _LENGTH : stop])
+            payloads.append(chunk[at + LENGTH : stop])
             at = stop
         if at < end:
             self._held += chunk[at:]
