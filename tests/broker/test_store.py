@@ -20,11 +20,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from tidings.broker.database import LogDamageError
 from tidings.broker.store import SQLiteStore, StoreError
 from tidings.events import Filter, Notification
 from tidings.node import Event, Span
+from tidings.node.wire import unpack
 
 MIB = 1 << 20
+FILES = ["broker.db", "identity", "lock", "mark"]
 ROOT = Path(__file__).parents[2]
 
 
@@ -47,12 +50,17 @@ def opened(folder: Path, *, ballast: int = 0) -> SQLiteStore:
     return SQLiteStore(folder, "paris", ballast=ballast)
 
 
+def span_of(store: SQLiteStore) -> Span:
+    """What is kept of the current stream."""
+    return list(store.spans().values())[-1]
+
+
 def everything(store: SQLiteStore, *, limit: int = 1_000, is_trimmed: bool = False) -> list[Event]:
     """All that is kept, read in steps as a node would."""
     found: list[Event] = []
     position = 0
     while True:
-        since, upto, some = store.read(position, limit=limit)
+        since, upto, some = store.read("paris", position, limit=limit)
         if not some:
             return found
         assert [e.tick for e in some] == list(range(since + 1, upto + 1))
@@ -67,14 +75,48 @@ def store(tmp_path: Path) -> Iterator[SQLiteStore]:
         yield store
 
 
+# Who may read it
+
+
+def rights(folder: Path) -> dict[str, int]:
+    """The rights of a folder, as ".", and of the files in it."""
+    return {
+        "." if path == folder else path.name: path.stat().st_mode & 0o777
+        for path in (folder, *folder.iterdir())
+    }
+
+
+OPEN = ("lock", "ballast", "broker.db", "broker.db-wal", "broker.db-shm", "identity", "mark")
+"""The files of a store while it is open."""
+
+
+def test_a_store_is_for_its_own_user_only(tmp_path: Path) -> None:
+    with closing(opened(tmp_path / "new" / "paris", ballast=1000)) as store:
+        store.commit({"a": 1}, events(1, 3))
+        assert rights(tmp_path / "new" / "paris") == {".": 0o700, **dict.fromkeys(OPEN, 0o600)}
+
+
+def test_the_files_of_a_store_that_others_can_read_are_taken_from_them(tmp_path: Path) -> None:
+    folder = tmp_path / "paris"
+    folder.mkdir(mode=0o755)
+    with closing(opened(folder, ballast=1000)):
+        pass
+    for path in folder.iterdir():
+        path.chmod(0o644)
+    (folder / "notes").touch(0o644)
+    with closing(opened(folder, ballast=1000)):
+        theirs = {".": 0o755, "notes": 0o644}  # the user's own, who may want it so
+        assert rights(folder) == {**theirs, **dict.fromkeys(OPEN, 0o600)}
+
+
 # What is kept
 
 
 def test_a_new_store_is_empty(store: SQLiteStore) -> None:
     assert store.content() == {}
-    assert store.span() == Span()
-    assert store.read(0, limit=10) == (0, 0, ())
-    assert store.read(0, after=5.0, limit=10) == (0, 0, ())
+    assert span_of(store) == Span()
+    assert store.read("paris", 0, limit=10) == (0, 0, ())
+    assert store.read("paris", 0, after=5.0, limit=10) == (0, 0, ())
     assert store.trim(before=10.0, size=0) == 1
     assert store.trouble is None
 
@@ -87,8 +129,8 @@ def test_what_was_committed_is_there_after_a_restart(tmp_path: Path) -> None:
         store.commit({"gone": None, "never there": None}, ())
     with closing(opened(tmp_path)) as store:
         assert store.content() == values
-        assert store.span() == Span(1, 3, 3.0)
-        assert store.read(0, limit=10) == (0, 3, events(1, 3))
+        assert span_of(store) == Span(1, 3, 3.0)
+        assert store.read("paris", 0, limit=10) == (0, 3, events(1, 3))
 
 
 def test_a_read_begins_in_the_middle_of_a_batch_and_goes_on_across_batches(
@@ -97,16 +139,16 @@ def test_a_read_begins_in_the_middle_of_a_batch_and_goes_on_across_batches(
     store.commit({}, events(1, 4))
     store.commit({}, events(5, 5))
     store.commit({}, events(6, 9))
-    assert store.read(2, limit=1) == (2, 4, events(3, 4))
-    assert store.read(2, limit=3) == (2, 5, events(3, 5))
-    assert store.read(2, limit=100) == (2, 9, events(3, 9))
-    assert store.read(8, limit=100) == (8, 9, events(9, 9))
+    assert store.read("paris", 2, limit=1) == (2, 4, events(3, 4))
+    assert store.read("paris", 2, limit=3) == (2, 5, events(3, 5))
+    assert store.read("paris", 2, limit=100) == (2, 9, events(3, 9))
+    assert store.read("paris", 8, limit=100) == (8, 9, events(9, 9))
 
 
 def test_a_read_at_or_behind_the_end_finds_nothing_and_stays_there(store: SQLiteStore) -> None:
     store.commit({}, events(1, 4))
-    assert store.read(4, limit=10) == (4, 4, ())
-    assert store.read(7, limit=10) == (7, 7, ())
+    assert store.read("paris", 4, limit=10) == (4, 4, ())
+    assert store.read("paris", 7, limit=10) == (7, 7, ())
 
 
 def test_a_read_by_time_begins_with_the_first_event_of_that_time(store: SQLiteStore) -> None:
@@ -114,16 +156,16 @@ def test_a_read_by_time_begins_with_the_first_event_of_that_time(store: SQLiteSt
     batch = [event(tick, time=t) for tick, t in enumerate(times, start=1)]
     for part in (batch[:3], batch[3:4], batch[4:]):
         store.commit({}, part)
-    assert store.read(0, after=2.0, limit=10) == (1, 7, tuple(batch[1:]))
-    assert store.read(6, after=0.5, limit=10) == (0, 7, tuple(batch))
-    assert store.read(0, after=2.5, limit=10) == (5, 7, tuple(batch[5:]))
-    assert store.read(0, after=5.25, limit=1) == (6, 7, tuple(batch[6:]))
-    assert store.read(0, after=6.0, limit=10) == (7, 7, ())
+    assert store.read("paris", 0, after=2.0, limit=10) == (1, 7, tuple(batch[1:]))
+    assert store.read("paris", 6, after=0.5, limit=10) == (0, 7, tuple(batch))
+    assert store.read("paris", 0, after=2.5, limit=10) == (5, 7, tuple(batch[5:]))
+    assert store.read("paris", 0, after=5.25, limit=1) == (6, 7, tuple(batch[6:]))
+    assert store.read("paris", 0, after=6.0, limit=10) == (7, 7, ())
 
 
 def test_a_large_commit_can_be_read_in_small_parts(store: SQLiteStore) -> None:
     store.commit({}, events(1, 2_000))
-    since, upto, some = store.read(10, limit=50)
+    since, upto, some = store.read("paris", 10, limit=50)
     assert (since, some) == (10, events(11, upto))
     assert 60 <= upto < 600
     assert everything(store, limit=50) == list(events(1, 2_000))
@@ -131,7 +173,7 @@ def test_a_large_commit_can_be_read_in_small_parts(store: SQLiteStore) -> None:
 
 def test_large_events_are_not_read_all_at_once(store: SQLiteStore) -> None:
     store.commit({}, events(1, 40, text="x" * MIB))
-    _, upto, _ = store.read(0, limit=40)
+    _, upto, _ = store.read("paris", 0, limit=40)
     assert 4 <= upto <= 16
     assert len(everything(store)) == 40
 
@@ -177,12 +219,12 @@ def test_others_read_while_a_commit_runs(tmp_path: Path) -> None:
             thread = threading.Thread(target=commit)
             thread.start()
             begun.wait()
-            assert store.read(0, limit=10) == (0, 3, events(1, 3))
+            assert store.read("paris", 0, limit=10) == (0, 3, events(1, 3))
             assert store.content() == {"a": 1}
             assert thread.is_alive()
             other.execute("ROLLBACK")
             thread.join()
-        assert store.read(0, limit=10) == (0, 6, events(1, 6))
+        assert store.read("paris", 0, limit=10) == (0, 6, events(1, 6))
 
 
 @pytest.mark.slow
@@ -207,13 +249,13 @@ def test_readers_and_a_trimmer_see_a_log_without_gaps_while_it_grows(tmp_path: P
             assert found == event(found.tick)
 
     def read_by_time() -> None:
-        wanted = store.span().last - 3
-        since, _, found = store.read(0, after=float(wanted), limit=5)
+        wanted = span_of(store).last - 3
+        since, _, found = store.read("paris", 0, after=float(wanted), limit=5)
         assert [e.tick for e in found] == list(range(since + 1, since + 1 + len(found)))
-        assert since == wanted - 1 or wanted <= 1 or store.span().first >= wanted
+        assert since == wanted - 1 or wanted <= 1 or span_of(store).first >= wanted
 
     def trim() -> None:
-        store.trim(before=store.span().last - 50.0)
+        store.trim(before=span_of(store).last - 50.0)
 
     with closing(opened(tmp_path)) as store:
         threads = [until_done(work) for work in (read, read, read_by_time, trim)]
@@ -225,7 +267,7 @@ def test_readers_and_a_trimmer_see_a_log_without_gaps_while_it_grows(tmp_path: P
         for thread in threads:
             thread.join()
         assert problems == []
-        assert store.span().last == tick
+        assert span_of(store).last == tick
 
 
 def test_a_closed_store_says_so(tmp_path: Path) -> None:
@@ -235,12 +277,12 @@ def test_a_closed_store_says_so(tmp_path: Path) -> None:
     for use in (
         store.content,
         lambda: store.commit({}, ()),
-        lambda: store.read(0, after=1.0, limit=1),
+        lambda: store.read("paris", 0, after=1.0, limit=1),
         store.trim,
     ):
         with pytest.raises(StoreError, match=r"broker\.db has been closed\.$"):
             use()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["broker.db", "lock"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == FILES
 
 
 # Trimming
@@ -252,9 +294,9 @@ def test_trimming_by_age_forgets_whole_batches_that_are_older(store: SQLiteStore
     assert store.trim(before=3.0) == 1
     assert store.trim(before=3.5) == 4
     assert store.trim(before=6.0) == 4
-    assert store.span() == Span(4, 9, 9.0)
-    assert store.read(0, limit=100) == (3, 9, events(4, 9))
-    assert store.read(0, after=1.0, limit=100) == (3, 9, events(4, 9))
+    assert span_of(store) == Span(4, 9, 9.0)
+    assert store.read("paris", 0, limit=100) == (3, 9, events(4, 9))
+    assert store.read("paris", 0, after=1.0, limit=100) == (3, 9, events(4, 9))
 
 
 def test_no_tick_is_used_twice_even_if_everything_is_old(tmp_path: Path) -> None:
@@ -263,7 +305,7 @@ def test_no_tick_is_used_twice_even_if_everything_is_old(tmp_path: Path) -> None
         store.commit({}, events(4, 6))
         assert store.trim(before=1e9, size=0) == 4
     with closing(opened(tmp_path)) as store:
-        assert store.span() == Span(4, 6, 6.0)
+        assert span_of(store) == Span(4, 6, 6.0)
         store.commit({}, events(7, 7))
         assert everything(store) == list(events(4, 7))
 
@@ -280,11 +322,82 @@ def test_trimming_by_size_keeps_about_as_much(store: SQLiteStore) -> None:
 def test_trimming_goes_no_further_than_it_may(store: SQLiteStore) -> None:
     for tick in (1, 4, 7, 10):
         store.commit({}, events(tick, tick + 2))
-    assert store.trim(before=1e9, upto=0) == 1
-    assert store.trim(before=1e9, upto=5) == 4, "a batch goes as a whole or not at all"
-    assert store.trim(size=0, upto=6) == 7
-    assert store.trim(before=1e9, upto=100) == 10
+    assert store.trim(before=1e9, upto={"paris": 0}) == 1
+    assert store.trim(before=1e9, upto={"paris": 5}) == 4, "a batch goes as a whole or not at all"
+    assert store.trim(size=0, upto={"paris": 6}) == 7
+    assert store.trim(before=1e9, upto={"paris": 100}) == 10
     assert everything(store) == list(events(10, 12))
+
+
+# Closed streams
+
+
+def of(stream: str, first: int, last: int) -> tuple[Event, ...]:
+    return tuple(
+        Event(stream, tick, Notification({"of": stream, "n": tick}), time=float(tick))
+        for tick in range(first, last + 1)
+    )
+
+
+def test_a_closed_stream_stays_what_it_was_and_the_next_one_begins_at_1(tmp_path: Path) -> None:
+    with closing(opened(tmp_path)) as store:
+        store.commit({}, of("paris", 1, 5))
+        assert store.raise_epoch() == "paris~2"
+        with pytest.raises(StoreError, match=r"paris:6 .* cannot follow on paris~2:0"):
+            store.commit({}, of("paris", 6, 6))
+        store.commit({}, of("paris~2", 1, 3))
+        assert store.raise_epoch() == "paris~3"
+    with closing(opened(tmp_path)) as store:
+        spans = {"paris": Span(1, 5, 5.0), "paris~2": Span(1, 3, 3.0), "paris~3": Span()}
+        assert store.spans() == spans
+        assert list(store.spans()) == list(spans)
+        store.commit({}, of("paris~3", 1, 2))
+        assert store.read("paris", 2, limit=100) == (2, 5, of("paris", 3, 5))
+        assert store.read("paris", 5, limit=100) == (5, 5, ())
+        assert store.read("paris", 0, after=4.5, limit=100) == (4, 5, of("paris", 5, 5))
+        assert store.read("paris", 0, after=5.5, limit=100) == (5, 5, ())
+        assert store.read("paris~2", 0, limit=1) == (0, 3, of("paris~2", 1, 3))
+        assert store.read("paris~3", 0, after=1.5, limit=9) == (1, 2, of("paris~3", 2, 2))
+        since, upto, (block,) = store.copy("paris~2", 1, upto=9, size=1)
+        assert (since, upto) == (1, 3)
+        assert unpack(block, "paris~2") == of("paris~2", 1, 3)
+        for use in (store.read, store.copy):
+            with pytest.raises(StoreError, match="has no log of 'paris~4'"):
+                use("paris~4", 0, **({"limit": 1} if use == store.read else {"upto": 1, "size": 1}))
+
+
+def test_closed_streams_are_trimmed_first_and_wholly_and_stay_known(tmp_path: Path) -> None:
+    with closing(opened(tmp_path)) as store:
+        for tick in (1, 4):
+            store.commit({}, of("paris", tick, tick + 2))
+        store.raise_epoch()
+        for tick in (1, 4, 7):
+            store.commit({}, of("paris~2", tick, tick + 2))
+        assert store.trim(before=1e9, upto={"paris": 4, "paris~2": 0}) == 1
+        assert store.spans()["paris"] == Span(4, 6, 6.0)
+        assert store.trim(before=1e9, upto={"paris~2": 4}) == 4, "the other is not named"
+        assert store.spans()["paris"] == Span(4, 6, 6.0)
+        assert store.trim(size=0) == 7
+        spans = {"paris": Span(7, 6, 6.0), "paris~2": Span(7, 9, 9.0)}
+        assert store.spans() == spans
+        assert store.read("paris", 0, limit=9) == (6, 6, ())
+        assert store.copy("paris", 0, upto=3, size=1) == (6, 6, ())
+    with closing(opened(tmp_path)) as store:
+        assert store.spans() == spans
+        store.commit({}, of("paris~2", 10, 10))
+
+
+def test_a_size_counts_the_rows_of_all_streams(store: SQLiteStore) -> None:
+    for tick in range(1, 51):
+        store.commit({}, events(tick, tick, text="x" * 10_000))
+    store.raise_epoch()
+    for tick in range(1, 51):
+        large = Notification({"text": "x" * 10_000})
+        store.commit({}, [Event("paris~2", tick, large, time=float(tick))])
+    assert store.trim(size=600_000) == 1
+    assert 38 <= store.spans()["paris"].first <= 45
+    assert store.trim(size=100_000) > 40
+    assert store.spans()["paris"] == Span(51, 50, 50.0)
 
 
 @pytest.mark.slow
@@ -306,11 +419,11 @@ def test_the_file_grows_into_what_was_trimmed_and_shrinks_if_that_is_far_too_muc
             store.commit({}, events(tick, tick, text="x" * 100_000))
             if tick % 20 == 0:
                 store.trim(size=10 * MIB)
-        assert store.span().first > 250
+        assert span_of(store).first > 250
         assert file.stat().st_size < 16 * MIB
         store.trim(size=MIB)
         assert file.stat().st_size < 7 * MIB
-        first = store.span().first
+        first = span_of(store).first
         assert everything(store) == list(events(first, 400, text="x" * 100_000))
 
 
@@ -369,7 +482,7 @@ def test_a_crash_while_the_database_was_made_does_no_harm(tmp_path: Path) -> Non
     (tmp_path / "draft.db").write_bytes(b"half of a database")
     (tmp_path / "draft.db-wal").write_bytes(b"half of a journal")
     opened(tmp_path).close()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["broker.db", "lock"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == FILES
 
 
 # Disks that fail
@@ -463,7 +576,7 @@ def test_a_commit_that_finds_no_room_at_all_keeps_nothing_and_can_be_repeated(
             assert store.trouble is None
         with closing(opened(disk / "paris", ballast=MIB)) as store:
             assert store.content() == {"tick": 63}
-            assert store.span().last == 63
+            assert span_of(store).last == 63
 
 
 def test_on_a_full_disk_trimming_makes_room(tmp_path: Path) -> None:
@@ -478,7 +591,7 @@ def test_on_a_full_disk_trimming_makes_room(tmp_path: Path) -> None:
         assert store.trim(size=2 * MIB) > 1
         assert store.trouble is None
         store.commit({}, events(tick + 1, tick + 10, text="x" * 20_000))
-        assert store.span().last == tick + 10
+        assert span_of(store).last == tick + 10
 
 
 def test_a_database_that_may_not_grow_is_like_a_full_disk(tmp_path: Path) -> None:
@@ -496,7 +609,7 @@ def test_a_database_that_may_not_grow_is_like_a_full_disk(tmp_path: Path) -> Non
         connection.execute("PRAGMA max_page_count = 100000").fetchone()
         store.commit({"a": 2}, events(4, 50, text="x" * 1000))
         assert store.trouble is None
-        assert store.span().last == 50
+        assert span_of(store).last == 50
 
 
 def test_a_disk_that_is_nearly_full_at_the_start_is_told(tmp_path: Path) -> None:
@@ -583,7 +696,7 @@ def overwrite(file: Path, start: int, content: bytes) -> None:
 
 def test_a_file_without_its_header_is_refused(full_folder: Path) -> None:
     overwrite(full_folder / "broker.db", 0, bytes(100))
-    with pytest.raises(StoreError, match=r"damaged \(file is not a database\): restore a copy of"):
+    with pytest.raises(StoreError, match=r"damaged \(file is not a database\): `tidings store"):
         opened(full_folder)
 
 
@@ -601,16 +714,34 @@ def test_a_damaged_end_of_the_log_is_found_at_once(full_folder: Path) -> None:
         opened(full_folder)
 
 
-def test_damage_in_the_middle_is_told_when_it_is_read(full_folder: Path) -> None:
+def test_what_is_damaged_in_the_middle_is_told_and_the_rest_is_read(full_folder: Path) -> None:
     overwrite(full_folder / "broker.db", 2 * MIB + 2_000, b"?")
+    text = "x" * 4_000
     with closing(opened(full_folder)) as store:
-        assert store.trouble is None
-        with pytest.raises(StoreError, match=r"damaged \(the events from \d+ on are not what was"):
+        with pytest.raises(
+            LogDamageError, match=r"damaged \(the events from \d+ on are not what was"
+        ) as told:
             everything(store)
-        assert "is damaged" in (store.trouble or "")
-        assert store.read(1_900, limit=1)[2][0] == event(1_901, text="x" * 4_000)
-        store.trim()
-        assert "is damaged" in (store.trouble or "")
+        since, upto = told.value.since, told.value.upto
+        assert upto - since == 20
+        assert store.read("paris", 0, limit=2_000) == (0, since, events(1, since, text=text))
+        rest = store.read("paris", upto, limit=2_000)
+        assert rest == (upto, 2_000, events(upto + 1, 2_000, text=text))
+        for begin in (since + 1, since + 10, upto - 1):
+            with pytest.raises(LogDamageError) as told:
+                store.read("paris", begin, limit=1)
+            assert (told.value.since, told.value.upto) == (begin, upto)
+        with pytest.raises(LogDamageError) as told:
+            store.read("paris", 0, after=float(since + 5), limit=1)
+        assert (told.value.since, told.value.upto) == (since, upto)
+        assert store.copy("paris", 0, upto=2_000, size=100 * MIB)[:2] == (0, since)
+        with pytest.raises(LogDamageError) as told:
+            store.copy("paris", since, upto=2_000, size=MIB)
+        assert (told.value.since, told.value.upto) == (since, upto)
+        assert store.copy("paris", upto, upto=2_000, size=100 * MIB)[:2] == (upto, 2_000)
+        assert store.trouble is None, "what is published is safe"
+        store.commit({}, events(2_001, 2_001))
+        assert store.trim(before=float(upto)) >= since  # whoever would have to read it is too late
 
 
 def test_damage_that_happens_while_it_runs_is_told(full_folder: Path) -> None:
@@ -622,7 +753,7 @@ def test_damage_that_happens_while_it_runs_is_told(full_folder: Path) -> None:
         overwrite(file, (root - 1) * 4096, bytes(4096))
         store.commit({"tick": 0}, ())  # so that readers look at the file again
         with pytest.raises(StoreError, match=r"damaged \(database disk image is malformed\)"):
-            store.read(0, limit=10)
+            store.read("paris", 0, limit=10)
         assert "is damaged" in (store.trouble or "")
         assert store.content() == {"tick": 0}
 
@@ -639,12 +770,12 @@ def test_a_damaged_value_is_found_at_once(full_folder: Path) -> None:
 @pytest.mark.parametrize("column", ["last", "last_time", "until", "events"])
 def test_rows_of_the_wrong_kind_are_damage(full_folder: Path, column: str) -> None:
     with closing(sqlite3.connect(full_folder / "broker.db")) as other:
-        other.execute(f"UPDATE log SET {column} = 'nonsense' WHERE first = 101")
+        other.execute(f"UPDATE log SET {column} = 'nonsense' WHERE place & 0xffff = 101")
         other.commit()
     with closing(opened(full_folder)) as store:
-        assert store.read(0, limit=100)[1] == 100
+        assert store.read("paris", 0, limit=100)[1] == 100
         with pytest.raises(StoreError, match="is damaged"):
-            store.read(100, limit=10)
+            store.read("paris", 100, limit=10)
         if column in ("last", "last_time"):
             with pytest.raises(StoreError, match="is damaged"):
                 store.trim(before=500.0)
@@ -652,11 +783,14 @@ def test_rows_of_the_wrong_kind_are_damage(full_folder: Path, column: str) -> No
 
 def test_a_row_that_is_missing_is_damage_and_trimming_stops_before_it(full_folder: Path) -> None:
     with closing(sqlite3.connect(full_folder / "broker.db")) as other:
-        other.execute("DELETE FROM log WHERE first = 101")
+        other.execute("DELETE FROM log WHERE place & 0xffff = 101")
         other.commit()
     with closing(opened(full_folder)) as store:
-        with pytest.raises(StoreError, match="the events behind 100 are missing"):
-            store.read(0, limit=1_000)
+        assert store.read("paris", 0, limit=1_000)[1] == 100
+        with pytest.raises(LogDamageError, match="the events behind 100 are missing") as told:
+            store.read("paris", 100, limit=1_000)
+        assert (told.value.since, told.value.upto) == (100, 120)
+        assert store.read("paris", 120, limit=5)[0] == 120
         with pytest.raises(StoreError, match="the events behind 100 are missing"):
             store.trim(before=500.0)
         assert store.trim(before=81.0) == 81
@@ -674,14 +808,13 @@ def test_whatever_is_overwritten_nothing_wrong_is_ever_read(full_folder: Path, s
     complaints = []
     try:
         with closing(opened(full_folder)) as store:
-            last = store.span().last
-            for position in range(store.span().first - 1, last, 100):
+            last = span_of(store).last
+            for position in range(span_of(store).first - 1, last, 100):
                 try:
-                    since, upto, found = store.read(position, limit=100)
+                    since, upto, found = store.read("paris", position, limit=100)
                     assert found == events(since + 1, upto, text="x" * 4_000)
                 except StoreError as error:
                     complaints.append(str(error))
-            assert bool(complaints) == (store.trouble is not None)
             store.commit({"tick": 1}, events(last + 1, last + 1))
             store.trim(before=1_000.0)
     except StoreError as error:
@@ -693,10 +826,10 @@ def test_whatever_is_overwritten_nothing_wrong_is_ever_read(full_folder: Path, s
 
 _WRITER = """
 import random, sys
-from tests.broker.test_store import events, opened
+from tests.broker.test_store import events, opened, span_of
 from pathlib import Path
 store, chance = opened(Path(sys.argv[1]), ballast=1 << 20), random.Random(int(sys.argv[2]))
-tick = store.span().last
+tick = span_of(store).last
 while True:
     size = chance.choice([0, 1, 1, 5, 300])
     batch = events(tick + 1, tick + size)
@@ -726,7 +859,8 @@ def test_after_a_kill_everything_confirmed_is_there_and_nothing_is_half(tmp_path
                 [confirmed, *(int(line) for line in process.stdout if line[-1:] == "\n")]
             )
         with closing(opened(tmp_path, ballast=1 << 20)) as store:
-            span, values = store.span(), store.content()
+            assert store.raised is None
+            span, values = span_of(store), store.content()
             assert span.last >= confirmed
             assert values["tick"] == span.last
             assert max(values.values()) == span.last
@@ -778,14 +912,14 @@ class Model(RuleBasedStateMachine):
     @rule(back=st.integers(0, 60), limit=st.integers(1, 600))
     def read(self, back: int, limit: int) -> None:
         start = max(0, len(self.log) - back)
-        since, upto, found = self.store.read(start, limit=limit)
+        since, upto, found = self.store.read("paris", start, limit=limit)
         assert since == max(start, self.first - 1 if self.log else 0)
         self.check(since, upto, found, limit)
 
     @rule(back=st.floats(-1.0, 50.0), limit=st.integers(1, 600))
     def read_by_time(self, back: float, limit: int) -> None:
         after = max(self.time - back, 0.25)
-        since, upto, found = self.store.read(0, after=after, limit=limit)
+        since, upto, found = self.store.read("paris", 0, after=after, limit=limit)
         kept = self.log[self.first - 1 :]
         assert since == next((e.tick - 1 for e in kept if e.time >= after), len(self.log))
         self.check(since, upto, found, limit, by_time=True)
@@ -822,7 +956,7 @@ class Model(RuleBasedStateMachine):
     def it_keeps_what_it_should(self) -> None:
         if hasattr(self, "store"):
             assert self.store.content() == self.values
-            assert self.store.span() == Span(
+            assert span_of(self.store) == Span(
                 self.first, len(self.log), self.time if self.log else 0
             )
             assert self.store.trouble is None
@@ -856,4 +990,4 @@ def test_commits_take_a_while(tmp_path: Path, size: int) -> None:
             tick += size
         rate = tick / (time.perf_counter() - begun)
         print(f"\nbatches of {size:5,}: {rate:10,.0f} events/s, {rate / size:6,.0f} commits/s")
-        assert store.span().last == tick
+        assert span_of(store).last == tick

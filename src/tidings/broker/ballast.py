@@ -7,6 +7,8 @@ import os
 from pathlib import Path
 from typing import Final
 
+PRIVATE: Final = 0o600
+"""The rights of a store's files: they hold events, and are for the broker only."""
 _STEP: Final = 1 << 20
 
 
@@ -51,7 +53,7 @@ class Ballast:
             disk = os.statvfs(self._path.parent)
             if disk.f_bavail * disk.f_frsize < self.needs:
                 return False
-            with open(self._path, "wb") as file:
+            with open(self._path, "wb", opener=_private) as file:
                 for start in range(0, self._size, _STEP):
                     file.write(os.urandom(min(_STEP, self._size - start)))
                 file.flush()
@@ -63,6 +65,10 @@ class Ballast:
             return False
         self.is_in_place = True
         return True
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, PRIVATE)
 
 
 def sync_folder(folder: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from tidings.broker.database import Damage, seal, unseal
+from tidings.broker.seals import Damage, seal, unseal
 from tidings.events import TidingsError
 from tidings.node import Event
 from tidings.node.wire import pack, unpack
@@ -19,8 +19,9 @@ _MOST_BYTES: Final = 1 << 20
 
 
 class Batch(msgspec.Struct, frozen=True, array_like=True):
-    """A row of the log; its columns are these fields."""
+    """A row of the log."""
 
+    epoch: int
     first: int
     last: int
     first_time: float
@@ -37,7 +38,7 @@ class Batch(msgspec.Struct, frozen=True, array_like=True):
     def block(self) -> bytes:
         """What was packed, undecoded; `Damage` if it is not that any more."""
         label = (self.first, self.last, self.first_time, self.last_time, self.until)
-        return unseal(self.content, *label)
+        return unseal(self.content, self.epoch, *label)
 
     def events(self, stream: str) -> tuple[Event, ...]:
         """What was put in; `Damage` if it is not that any more."""
@@ -58,12 +59,13 @@ def batch_of(row: tuple[Any, ...]) -> Batch:
         raise Damage(f"a row of the log is not what was written: {error}") from None
 
 
-def batches(events: Sequence[Event], until: int) -> Iterator[Batch]:
+def batches(events: Sequence[Event], epoch: int, until: int) -> Iterator[Batch]:
     """The rows for a commit: one, unless readers would rather not take so much at once."""
     for start in range(0, len(events), _MOST_EVENTS):
         for some, content in _packed(events[start : start + _MOST_EVENTS]):
             until += 4 + len(content) + ROW
-            label = (some[0].tick, some[-1].tick, float(some[0].time), float(some[-1].time), until)
+            first, last = some[0], some[-1]
+            label = (epoch, first.tick, last.tick, float(first.time), float(last.time), until)
             yield Batch(*label, seal(content, *label))
 
 

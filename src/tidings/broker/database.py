@@ -1,11 +1,14 @@
 """The database under the store: how it is made, opened by one broker at a time, and trusted.
 
     folder/lock        held by the broker that runs, with its process number inside
-    folder/ballast     see `ballast`
+    folder/ballast     room that is held back for a full disk: see `ballast`
+    folder/mark        the last commit, told a second time: see `mark`
+    folder/identity    what tells the folder from a copy of it: see `identity`
     folder/broker.db   SQLite in WAL mode, with broker.db-wal and broker.db-shm while it runs
-        about          the broker's name
+        about          the broker's name, its last commit, its closed streams: see `about`
         state          the node's values, and what was refused
-        log            its events: a row for each batch; `until` is the size of the log up to here
+        log            its events: a row for each batch; `place` is its epoch and first tick, see
+                       `log`, and `until` the size of all logs up to here
 
 SQLite has no checksums of its own in the database, so every value and every batch carries one.
 They are looked at whenever something is read. A check of the whole file at every start would
@@ -15,18 +18,28 @@ read all of it, which takes minutes for a large log, and would find nothing that
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import sqlite3
-import zlib
+import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from tidings.broker.ballast import sync_folder
+from tidings.broker import about, identity, mark
+from tidings.broker.ballast import PRIVATE, sync_folder
+from tidings.broker.mark import Head
+from tidings.broker.seals import Damage
+from tidings.delivery.epochs import stream_name
 from tidings.events import TidingsError
 
+_log = logging.getLogger(__name__)
+
 FORMAT: Final = 1
-_MARK: Final = int.from_bytes(b"tdgs", "big")
+_MAGIC: Final = int.from_bytes(b"tdgs", "big")
 """What tells our files from other people's databases."""
+_PAUSES: Final = (0.01, 0.1)
+"""Seconds until the lock is tried again: somebody may just look whether it is taken."""
 PATIENCE: Final = 10.0
 """Seconds to wait for somebody who looks into the database with another program."""
 
@@ -36,18 +49,18 @@ _SCHEMA: Final = f"""
 PRAGMA auto_vacuum = INCREMENTAL;
 PRAGMA journal_mode = WAL;
 BEGIN;
-CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE about (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE state (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE log (
-    first INTEGER PRIMARY KEY,
+    place INTEGER PRIMARY KEY,
     last INTEGER NOT NULL,
     first_time REAL NOT NULL,
     last_time REAL NOT NULL,
     until INTEGER NOT NULL,
     events BLOB NOT NULL
 );
-CREATE INDEX log_by_time ON log (last_time);
-PRAGMA application_id = {_MARK};
+CREATE INDEX log_by_time ON log (place >> 48, last_time);
+PRAGMA application_id = {_MAGIC};
 PRAGMA user_version = {FORMAT};
 COMMIT;
 """
@@ -57,19 +70,31 @@ class StoreError(TidingsError):
     """The store cannot be opened, written or read; the message is a sentence that says why."""
 
 
-class Damage(Exception):  # noqa: N818 - it is told as a `StoreError`, which names the file
-    """Something in the database is not what was written."""
+class LogDamageError(StoreError):
+    """Some ticks of a log are not what was written: nothing of (since, upto] can be read."""
+
+    def __init__(self, message: str, since: int, upto: int) -> None:
+        super().__init__(message)
+        self.since, self.upto = since, upto
+
+
+class DisorderError(StoreError):
+    """Events cannot follow on those in the log: whoever wants them kept is mistaken."""
 
 
 def lock(folder: Path) -> int:
-    """Make the folder ours until the returned file is closed."""
+    """Make the folder ours until the returned file is closed, and its files for nobody else.
+
+    A folder that is made here is for this user only, too; one that was there keeps its rights.
+    """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
     except OSError as error:
         raise StoreError(f"{folder} cannot be written: {error.strerror}.") from None
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _flock(handle)
         os.ftruncate(handle, 0)
         os.write(handle, str(os.getpid()).encode())
     except BlockingIOError:
@@ -78,24 +103,78 @@ def lock(folder: Path) -> int:
         raise StoreError(f"{folder} is in use by another broker (process {owner}).") from None
     except OSError:
         pass  # it is ours, but the disk has no room for our number
+    _tighten(folder)
     return handle
 
 
-def create(path: Path, name: str) -> None:
-    """Make the database, unless there is one: afterwards there is a whole one, or none."""
+def _tighten(folder: Path) -> None:
+    """Take the files of a store from everybody but their owner."""
+    for name in ("lock", "ballast", "broker.db", "broker.db-wal", "broker.db-shm"):
+        path = folder / name
+        try:
+            if path.is_file() and path.stat().st_mode & 0o077:
+                path.chmod(PRIVATE)
+                _log.warning("%s was open to other users of this machine; it no longer is", path)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            _log.warning("%s is open to other users of this machine: %s", path, error.strerror)
+
+
+def _flock(handle: int) -> None:
+    for pause in _PAUSES:
+        try:
+            return fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(pause)
+    return fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def is_in_use(folder: Path) -> bool:
+    """Whether a broker runs on the store of a folder."""
+    try:
+        handle = os.open(folder / "lock", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(handle)
+    return False
+
+
+def open_or_create(path: Path, name: str) -> None:
+    """Make an empty database, unless there is one, or something says that there was."""
     if path.exists():
         return
     if journal_of(path).exists():
         # SQLite would take it for the journal of the new database.
         raise StoreError(f"{path} is missing, but its journal is there: {_advice(path)}")
-    draft = path.with_name("draft.db")
+    before = mark.look(path.parent)
+    if before is not None and before != Head():
+        raise StoreError(
+            f"{path} is missing, but the mark beside it tells of commit {before.number}, up to "
+            f"{stream_name(name, before.epoch)}:{before.last}: {_advice(path)}"
+        )
+    create(path, name)
+
+
+def create(path: Path, name: str, *, number: int = 0, closed: Sequence[about.End] = ()) -> None:
+    """Make an empty database behind closed streams: afterwards there is a whole one, or none."""
+    head = Head(number, len(closed) + 1, 0)
     try:
-        for remains in (draft, journal_of(draft), draft.with_name("draft.db-shm")):
-            remains.unlink(missing_ok=True)
+        draft = new_draft(path.parent)
+        mark.write(path.parent, head)
+        mine = identity.write(path.parent)
         connection = connect(draft)
         try:
             connection.executescript(_SCHEMA)
-            connection.execute("INSERT INTO about VALUES ('broker', ?)", (name,))
+            about.put(connection, about.BROKER, name)
+            about.put(connection, about.CLOSED, closed)
+            about.put(connection, about.HEAD, head)
+            about.put(connection, about.IDENTITY, mine)
         finally:
             connection.close()
         draft.rename(path)
@@ -104,6 +183,15 @@ def create(path: Path, name: str) -> None:
         raise StoreError(explain(error, path)) from None
     except OSError as error:
         raise StoreError(f"{path.parent} cannot be written: {error.strerror}.") from None
+
+
+def new_draft(folder: Path) -> Path:
+    """Where a database may be made; what was left there is removed."""
+    draft = folder / "draft.db"
+    for remains in (draft, journal_of(draft), draft.with_name("draft.db-shm")):
+        remains.unlink(missing_ok=True)
+    draft.touch(PRIVATE)  # SQLite gives the journals the rights of their database
+    return draft
 
 
 def connect(path: Path, *, writes: bool = True) -> sqlite3.Connection:
@@ -125,46 +213,57 @@ def connect(path: Path, *, writes: bool = True) -> sqlite3.Connection:
     return connection
 
 
-def examine(connection: sqlite3.Connection, path: Path, name: str) -> None:
-    """Refuse what is not a store of ours, or cannot be written."""
+def look(path: Path) -> sqlite3.Connection:
+    """A connection that only reads; a broker may have the database in use."""
+    if not path.is_file():
+        raise StoreError(f"{path} is not there: this is no store of a broker.")
+    uri = f"{path.absolute().as_uri()}?mode=ro"
+    return sqlite3.connect(uri, uri=True, timeout=PATIENCE, isolation_level=None)
+
+
+def owner_of(connection: sqlite3.Connection, path: Path) -> str | None:
+    """The broker that a store belongs to; whatever is not a store of ours is refused."""
     try:
-        (mark,) = connection.execute("PRAGMA application_id").fetchone()
+        (magic,) = connection.execute("PRAGMA application_id").fetchone()
         (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if mark != _MARK:
+        if magic != _MAGIC:
             raise StoreError(f"{path} is not a store of tidings: {_advice(path)}")
         if version > FORMAT:
             raise StoreError(
                 f"{path} was written by a newer tidings, in format {version}; "
                 f"this one reads formats up to {FORMAT}."
             )
-        row = connection.execute("SELECT value FROM about WHERE key = 'broker'").fetchone()
+        return about.get(connection, about.BROKER, str)
+    except Damage as error:
+        raise StoreError(damage(path, str(error))) from None
+    except sqlite3.Error as error:
+        raise StoreError(explain(error, path)) from None
+
+
+def examine(connection: sqlite3.Connection, path: Path, name: str) -> None:
+    """Refuse what is not this broker's store, or cannot be written."""
+    owner = owner_of(connection, path)
+    try:
         connection.execute("BEGIN")
         connection.execute("UPDATE about SET value = value")  # BEGIN alone would only read
         connection.execute("ROLLBACK")
     except sqlite3.Error as error:
         raise StoreError(explain(error, path)) from None
-    if row is None or row[0] != name:
-        owner = repr(row[0]) if row else "nobody"
+    if owner != name:
+        whose = "nobody" if owner is None else repr(owner)
         raise StoreError(
-            f"{path} belongs to broker {owner}, not to {name!r}; every broker needs its own folder."
+            f"{path} belongs to broker {whose}, not to {name!r}; every broker needs its own folder."
         )
+
+
+def file_of(folder: Path) -> Path:
+    """The database in the folder of a store."""
+    return folder / "broker.db"
 
 
 def journal_of(path: Path) -> Path:
     """SQLite's write-ahead log for a database."""
     return path.with_name(f"{path.name}-wal")
-
-
-def seal(content: bytes, *label: object) -> bytes:
-    """The content behind its checksum, which also covers the place where it belongs."""
-    return zlib.crc32(content, zlib.crc32(repr(label).encode())).to_bytes(4, "big") + content
-
-
-def unseal(sealed: object, *label: object) -> bytes:
-    """What was sealed with this label; `Damage` if it is not that any more."""
-    if not isinstance(sealed, bytes) or seal(sealed[4:], *label) != sealed:
-        raise Damage("a checksum is wrong")
-    return sealed[4:]
 
 
 def is_out_of_room(error: sqlite3.Error) -> bool:
@@ -201,7 +300,11 @@ def damage(path: Path, what: str) -> str:
 
 
 def _advice(path: Path) -> str:
-    return f"restore a copy of {path.parent}, or move it away to begin with an empty log."
+    return (
+        f"`tidings store check {path.parent}` looks at all of it; `tidings store restore --replace "
+        f"BACKUP {path.parent}` puts a backup in its place; and without one, "
+        f"`tidings store renew {path.parent}` begins an empty log in another epoch."
+    )
 
 
 def _code(error: sqlite3.Error) -> int:

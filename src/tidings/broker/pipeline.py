@@ -23,7 +23,8 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tidings.broker.counts import Counts
-from tidings.node import Append, Event, Read, Store, Sync
+from tidings.broker.database import DisorderError
+from tidings.node import Append, Event, Raise, Read, Recall, Store, Sync
 
 if TYPE_CHECKING:
     from tidings.broker import store as disk
@@ -39,10 +40,15 @@ _RETRY: Final = 1.0
 
 
 class Outlet(Protocol):
-    """The other end of a connection, as far as the pipeline is concerned."""
+    """The other end of a connection, as far as the pipeline and the host are concerned."""
+
+    is_full: bool
 
     def send(self, messages: list[Any]) -> None:
         """Send these, in one frame if they fit; they may be lost with the connection."""
+
+    def close(self) -> None:
+        """Close, once the other end has taken what it was sent."""
 
     def cut_off(self, why: str) -> None:
         """Close at once, with nothing more said."""
@@ -51,14 +57,27 @@ class Outlet(Protocol):
 class Batch:
     """Effects that are carried out together."""
 
-    __slots__ = ("effects", "events", "must_sync", "out", "reads", "size", "values")
+    __slots__ = (
+        "before",
+        "effects",
+        "ended",
+        "events",
+        "must_sync",
+        "out",
+        "reads",
+        "size",
+        "values",
+    )
 
     def __init__(self) -> None:
         self.values: dict[str, Any] = {}
         self.events: list[Event] = []
+        self.before: list[tuple[dict[str, Any], list[Event]]] = []
+        """Values and events of earlier epochs: each is kept, then the next epoch begins."""
         self.must_sync = False
         self.out: dict[Outlet, list[Any]] = {}
-        self.reads: list[Read] = []
+        self.ended: list[Outlet] = []
+        self.reads: list[Read | Recall] = []
         self.effects = 0
         self.size = 0
         """Bytes of the input that brought it about."""
@@ -67,17 +86,27 @@ class Batch:
 class Pipeline:
     """Gathers what is to be stored, said and read, and does it when its time has come."""
 
-    def __init__(self, store: disk.Store, counts: Counts, *, read: Callable[[Read], None]) -> None:
-        """`read` is called for what is to be read, once everything before it is kept."""
+    def __init__(
+        self,
+        store: disk.Store,
+        counts: Counts,
+        *,
+        read: Callable[[Read | Recall], None],
+        distrust: Callable[[Exception], None],
+    ) -> None:
+        """`read` is called for what is to be read, once everything before it is kept; `distrust`
+        if what is to be kept cannot be true, and has been dropped with all that follows it."""
         self.batch = Batch()
         """What gathers now."""
-        self.last = store.span().last
-        """The last tick of the log that is kept."""
+        *_, span = store.spans().values()
+        self.last = span.last
+        """The last tick of the current stream that is kept."""
         self.trouble: str | None = None
         """Why the last commit has failed, while it is tried again."""
         self._store = store
         self._counts = counts
         self._read = read
+        self._distrust = distrust
         self._loop = asyncio.get_running_loop()
         self._committing: Batch | None = None
         self._is_flush_due = self._is_closed = False
@@ -97,6 +126,10 @@ class Pipeline:
         else:
             messages.append(message)
 
+    def end(self, outlet: Outlet) -> None:
+        """Close this once it was sent what it is to be sent so far."""
+        self.batch.ended.append(outlet)
+
     def store(self, effect: Store) -> None:
         """Keep a value; that is in no hurry unless a sync follows."""
         self.batch.values[effect.key] = effect.value
@@ -106,11 +139,18 @@ class Pipeline:
         self.batch.events.extend(effect.events)
         self.batch.must_sync = True
 
+    def raise_epoch(self, _: Raise) -> None:
+        """Whatever is kept from now on is of the next epoch."""
+        batch = self.batch
+        batch.before.append((batch.values, batch.events))
+        batch.values, batch.events = {}, []
+        batch.must_sync = True
+
     def sync(self, _: Sync) -> None:
         """Whatever follows waits for what came before."""
         self.batch.must_sync = True
 
-    def read(self, effect: Read) -> None:
+    def read(self, effect: Read | Recall) -> None:
         """Read the log, once it holds what came before."""
         self.batch.reads.append(effect)
 
@@ -171,8 +211,19 @@ class Pipeline:
         if self._is_closed:
             return
         self._committing = batch
-        work = self._writer.submit(self._store.commit, batch.values, batch.events)
+        work = self._writer.submit(self._write, batch)
         work.add_done_callback(partial(self._from_thread, batch, monotonic()))
+
+    def _write(self, batch: Batch) -> None:
+        """In the thread. What of it is done need not be done again if the rest fails."""
+        while batch.before:
+            values, events = batch.before[0]
+            if values or events:
+                self._store.commit(values, events)
+                batch.before[0] = ({}, [])
+            self._store.raise_epoch()
+            del batch.before[0]
+        self._store.commit(batch.values, batch.events)
 
     def _from_thread(self, batch: Batch, begun: float, work: Future[None]) -> None:
         if not self._loop.is_closed():
@@ -182,6 +233,11 @@ class Pipeline:
         if work.cancelled():
             return  # it was closed before it was begun
         problem = work.exception()
+        if isinstance(problem, DisorderError):
+            self._committing, self.batch = None, Batch()
+            self._distrust(problem)
+            self._release(Batch())
+            return
         if problem is not None:
             # Nobody has been told of what is in the batch, so nothing is lost by trying again.
             if self.trouble is None:
@@ -192,8 +248,8 @@ class Pipeline:
         self.trouble = self._committing = None
         self._counts.committed(monotonic() - begun)
         self._counts.kept += len(batch.events)
-        if batch.events:
-            self.last = batch.events[-1].tick
+        *_, span = self._store.spans().values()
+        self.last = span.last
         self._release(batch)
         self.flush()
 
@@ -206,6 +262,8 @@ class Pipeline:
                 # One who can't be told must not keep others from being told. It will ask again.
                 _log.exception("a message can't be sent")
                 outlet.cut_off(f"can't be told something: {problem}")
+        for outlet in batch.ended:
+            outlet.close()
         for each in batch.reads:
             self._read(each)
         self._resume()

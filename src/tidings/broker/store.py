@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import sqlite3
 import threading
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import pairwise
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
-from tidings.broker import database, log
+from tidings.broker import about, database, identity, log
+from tidings.broker import mark as marks
+from tidings.broker.about import End
 from tidings.broker.ballast import Ballast
 from tidings.broker.batch import Batch, batches
-from tidings.broker.database import Damage, StoreError
+from tidings.broker.continuity import Found, all_closed, doubt, warning
+from tidings.broker.database import DisorderError, LogDamageError, StoreError
+from tidings.broker.identity import Identity
+from tidings.broker.mark import Head, Mark
 from tidings.broker.readers import Readers
+from tidings.broker.seals import Damage, seal, unseal
 from tidings.broker.writer import Writer
+from tidings.delivery.epochs import epoch_of, stream_name
 from tidings.events import TidingsError
 from tidings.node import Event, Span
 from tidings.node.wire import pack_value, unpack_value
 
-__all__ = ["SQLiteStore", "Store", "StoreError"]
+__all__ = ["DisorderError", "SQLiteStore", "Store", "StoreError"]
+
+_log = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
@@ -42,43 +51,68 @@ class Store(Protocol):
     def trouble(self) -> str | None:
         """A sentence that says why nothing new should be accepted; None if all is well."""
 
+    @property
+    def raised(self) -> str | None:
+        """What was wrong when the store was opened, if an epoch was begun for it, in sentences."""
+
     def content(self) -> dict[str, Any]:
         """All values, by their keys."""
 
-    def span(self) -> Span:
-        """What of the log is kept."""
+    def spans(self) -> dict[str, Span]:
+        """What is kept of each stream of the broker, in order of epochs.
+
+        The last one is the current stream; the others are closed, and end there for ever. A
+        closed stream of which nothing is kept any more has a span that is empty, at its end.
+        """
 
     def commit(self, values: Mapping[str, Any], events: Sequence[Event]) -> None:
         """Set values (None forgets one) and append events: all of it, and for good, or nothing.
 
-        A commit that raises may be tried again, alone or together with what follows it.
+        Events are of the current stream, and follow on what it has. A commit that raises may be
+        tried again, alone or together with what follows it; not one that raises `DisorderError`.
+        """
+
+    def raise_epoch(self, *, above: int = 0) -> str:
+        """Close the current stream where it ends, and begin the next one, which is returned.
+
+        Its epoch is higher than any this store knows of, and than `above`.
         """
 
     def read(
-        self, since: int, *, after: float = 0.0, limit: int
+        self, stream: str, since: int, *, after: float = 0.0, limit: int
     ) -> tuple[int, int, tuple[Event, ...]]:
-        """All of the log in (since, upto], as (since, upto, events); see `Read`.
+        """All of a stream in (since, upto], as (since, upto, events); see `Read`.
 
         The returned `since` is above the given one if what lies between is no longer kept.
         There may be somewhat more or fewer events than `limit`, but none only if none are left.
+        Where the log is damaged it ends before that; `LogDamageError` if it would begin there.
         """
 
-    def copy(self, after: int, *, upto: int, size: int) -> tuple[int, int, tuple[bytes, ...]]:
-        """The log behind a tick, undecoded: (since, upto, blocks), each block as `pack` made it.
+    def copy(
+        self, stream: str, after: int, *, upto: int, size: int
+    ) -> tuple[int, int, tuple[bytes, ...]]:
+        """A stream behind a tick, undecoded: (since, upto, blocks), each block as `pack` made it.
 
         There are about `size` bytes, or as many as there are up to the given tick. The returned
         `since` is above the given one if what lies between is no longer kept. The first block may
         begin before it, and the returned `upto`, the end of the last one, may be above the given.
+        Where the log is damaged it ends before that; `LogDamageError` if it would begin there.
         """
 
     def trim(
-        self, *, before: float | None = None, size: int | None = None, upto: int | None = None
+        self,
+        *,
+        before: float | None = None,
+        size: int | None = None,
+        upto: Mapping[str, int] | None = None,
     ) -> int:
-        """Forget events older than a time, and the oldest above a size; the first tick kept.
+        """Forget events older than a time, and the oldest above a size.
 
-        None goes that lies behind the tick `upto`. Whole batches go, and never the last, so that
-        no tick is used twice. To be called from time to time even if nothing is to be forgotten:
-        it also mends `trouble` where it can.
+        Closed streams go first. If `upto` is given, nothing goes that lies behind its tick for
+        a stream, and nothing of a stream that it does not name. Whole batches go, and never the
+        last of the current stream, so that no tick is used twice. The first tick that is kept
+        of the current stream is returned. To be called from time to time even if nothing is to
+        be forgotten: it also mends `trouble` where it can.
         """
 
     def close(self) -> None:
@@ -103,29 +137,39 @@ class SQLiteStore:
 
     def __init__(self, folder: str | Path, name: str, *, ballast: int = 16 << 20) -> None:
         self._name = name
-        self._path = path = Path(folder).absolute() / "broker.db"
+        self._path = path = database.file_of(Path(folder).absolute())
+        self._stream = name
+        self._spans: dict[str, Span] = {}
+        self._until = 0
+        self._head = Head()
+        self._identity: Identity | None = None
         self._damage: str | None = None
         self._failure: str | None = None
         self._is_open = True
+        self.raised: str | None = None
+        """See `Store`."""
         self._writing = threading.Lock()
         self._ballast = Ballast(path.with_name("ballast"), ballast)
         with contextlib.ExitStack() as stack, self._explained():
             stack.callback(os.close, database.lock(path.parent))
-            database.create(path, name)
+            database.open_or_create(path, name)
             connection = stack.enter_context(contextlib.closing(database.connect(path)))
             database.examine(connection, path, name)
             self._writer = Writer(connection, path, self._ballast)
             self._readers = stack.enter_context(contextlib.closing(Readers(path)))
-            self._span, self._until = self._load()
+            self._load()
             self.content()  # a damaged value is better found now
+            self._prove()
+            self._mark = stack.enter_context(contextlib.closing(Mark(path.parent)))
             self._ballast.restore()
             self._resources = stack.pop_all()
 
     @property
     def trouble(self) -> str | None:
         """See `Store`: damage, the last commit's failure, or a disk that is nearly full."""
-        if self._damage or self._failure or self._ballast.is_in_place:
-            return self._damage or self._failure
+        reason = self._damage or self._failure or self._mark.trouble
+        if reason or self._ballast.is_in_place:
+            return reason
         needs = self._ballast.needs / 2**20
         return (
             f"The disk of {self._path.parent} is full: "
@@ -136,15 +180,15 @@ class SQLiteStore:
         with self._explained(), self._readers.lend() as connection:
             rows = connection.execute("SELECT key, value FROM state").fetchall()
         with self._explained():
-            return {key: _value(key, sealed) for key, sealed in rows}
+            return {key: value_of(key, sealed) for key, sealed in rows}
 
-    def span(self) -> Span:
-        return self._span
+    def spans(self) -> dict[str, Span]:
+        return dict(self._spans)
 
     def commit(self, values: Mapping[str, Any], events: Sequence[Event]) -> None:
         forgotten = [(key,) for key, value in values.items() if value is None]
         stored = [
-            (key, database.seal(pack_value(value), key))
+            (key, seal(pack_value(value), key))
             for key, value in values.items()
             if value is not None
         ]
@@ -153,102 +197,221 @@ class SQLiteStore:
             connection.executemany("DELETE FROM state WHERE key = ?", forgotten)
             connection.executemany("INSERT OR REPLACE INTO state VALUES (?, ?)", stored)
             log.append(connection, rows)
+            about.put(connection, about.HEAD, head)
 
         with self._writing:
             self._check_order(events)
-            rows = list(batches(events, self._until))
+            rows = list(batches(events, self._head.epoch, self._until))
+            last = rows[-1].last if rows else self._head.last
+            head = Head(self._head.number + 1, self._head.epoch, last)
             self._transact(write)
             self._failure = None
+            self._head = head
+            self._mark.move(head)
             if rows:
                 self._until = rows[-1].until
-                self._span = Span(self._span.first, rows[-1].last, rows[-1].last_time)
+                first = self._spans[self._stream].first
+                self._now_kept(self._stream, Span(first, rows[-1].last, rows[-1].last_time))
+
+    def raise_epoch(self, *, above: int = 0) -> str:
+        with self._writing:
+            self._begin_epoch(above=above)
+            self._mark.move(self._head)
+            return self._stream
 
     def read(
-        self, since: int, *, after: float = 0.0, limit: int
+        self, stream: str, since: int, *, after: float = 0.0, limit: int
     ) -> tuple[int, int, tuple[Event, ...]]:
         # Before the query: what is committed after it must not be taken for too early.
-        last = self._span.last
+        last = self._span(stream).last
         if after <= 0 and since >= last:
             return since, since, ()
-        with self._explained():
-            with self._readers.lend() as connection:
+        epoch = epoch_of(stream)
+        with self._explained(), self._readers.lend() as connection:
+            try:
                 if after > 0:
-                    rows = log.rows_at_time(connection, after, limit)
+                    rows = log.rows_at_time(connection, epoch, after, limit)
                 else:
-                    rows = log.rows_at_tick(connection, since + 1, limit)
-            events = self._unpacked(rows)
-        if after > 0:
-            begin = bisect_left(events, after, key=attrgetter("time"))
-        else:
-            begin = bisect_left(events, since + 1, key=attrgetter("tick"))
-        events = events[begin:]
+                    rows = log.rows_at_tick(connection, epoch, since + 1, limit)
+                events = _behind(_unpacked(rows, stream), since, after)
+                if rows and not events:
+                    raise Damage(f"the events behind {rows[0].last} are missing")
+            except Damage as error:
+                if after > 0:
+                    since = log.tick_at_time(connection, epoch, after) - 1
+                raise self._log_damage(connection, stream, since, error) from None
         return (events[0].tick - 1, events[-1].tick, events) if events else (last, last, ())
 
-    def copy(self, after: int, *, upto: int, size: int) -> tuple[int, int, tuple[bytes, ...]]:
-        if after >= min(upto, self._span.last):
+    def copy(
+        self, stream: str, after: int, *, upto: int, size: int
+    ) -> tuple[int, int, tuple[bytes, ...]]:
+        last = self._span(stream).last
+        if after >= min(upto, last):
             return after, after, ()
-        with self._explained():
-            with self._readers.lend() as connection:
-                rows = log.rows_at_tick(connection, after + 1, upto - after, size=size)
-            if not rows:
-                raise Damage(f"the events behind {after} are missing")
-            for row, following in pairwise(rows):
-                if row.last + 1 != following.first:
-                    raise Damage(f"the events behind {row.last} are missing")
-            blocks = tuple([row.block() for row in rows])
-        return max(after, rows[0].first - 1), rows[-1].last, blocks
+        with self._explained(), self._readers.lend() as connection:
+            try:
+                rows = log.rows_at_tick(
+                    connection, epoch_of(stream), after + 1, upto - after, size=size
+                )
+                if not rows and self._is_empty(stream):
+                    return last, last, ()
+                blocks = _blocks(rows)
+                if not blocks or rows[len(blocks) - 1].last <= after:
+                    raise Damage(f"the events behind {after} are missing")
+            except Damage as error:
+                raise self._log_damage(connection, stream, after, error) from None
+        return max(after, rows[0].first - 1), rows[len(blocks) - 1].last, blocks
 
     def trim(
-        self, *, before: float | None = None, size: int | None = None, upto: int | None = None
+        self,
+        *,
+        before: float | None = None,
+        size: int | None = None,
+        upto: Mapping[str, int] | None = None,
     ) -> int:
-        while self._trim_some(before, size, upto):
-            time.sleep(_PAUSE)
+        for stream in self.spans():
+            least = None if upto is None else upto.get(stream, 0)
+            while self._trim_some(stream, before, size, least):
+                time.sleep(_PAUSE)
         while self._shrink_some():
             time.sleep(_PAUSE)
         with self._writing:
             self._ballast.restore()
-        return self._span.first
+            if self._mark.trouble:
+                self._mark.move(self._head)
+        return self._spans[self._stream].first
 
     def close(self) -> None:
         with self._writing:
             self._is_open = False
             self._resources.close()  # the readers first, so that the writer ends the journal
 
-    def _load(self) -> tuple[Span, int]:
-        """The span and the length of the log, after a look at its end."""
-        with self._readers.lend() as connection:
-            first, rows = log.first_tick_and_last_rows(connection)
-        if not rows:
-            return Span(), 0
-        self._unpacked(rows)
-        return Span(first, rows[-1].last, rows[-1].last_time), rows[-1].until
+    # -- opening -------------------------------------------------------------------------------
 
-    def _unpacked(self, rows: Sequence[Batch]) -> tuple[Event, ...]:
-        """The events of rows, which must follow on each other."""
-        events: list[Event] = []
-        for row in rows:
-            if events and events[-1].tick + 1 != row.first:
-                raise Damage(f"the events behind {events[-1].tick} are missing")
-            events += row.events(self._name)
-        return tuple(events)
+    def _load(self) -> None:
+        """What was committed, after a look at the end of the log."""
+        with self._readers.lend() as connection:
+            head = about.get(connection, about.HEAD, Head)
+            closed = about.get(connection, about.CLOSED, list[End]) or []
+            self._identity = about.get(connection, about.IDENTITY, Identity)
+            if head is None or head.epoch != len(closed) + 1:
+                raise Damage("it does not say what its last commit was")
+            firsts = [log.first_tick(connection, epoch) for epoch in range(1, head.epoch + 1)]
+            rows = log.last_rows(connection, head.epoch)
+            self._until = log.length(connection)
+        self._head = head
+        self._stream = stream_name(self._name, head.epoch)
+        _unpacked(rows, self._stream, wholly=True)
+        ends = [*closed, End(rows[-1].last, rows[-1].last_time) if rows else End()]
+        if ends[-1].last != head.last:
+            raise Damage(f"the log ends at {ends[-1].last}, the last commit at {head.last}")
+        self._spans = {
+            stream_name(self._name, epoch): Span(first or end.last + 1, end.last, end.time)
+            for epoch, (first, end) in enumerate(zip(firsts, ends, strict=True), 1)
+        }
+
+    def _prove(self) -> None:
+        """Go on where the log has ended if that can be proved; else begin an epoch.
+
+        A crash in between does no harm: once there is a new identity, nothing is proved until
+        the database knows it, and it learns of it together with the new epoch.
+        """
+        folder = self._path.parent
+        mark = marks.look(folder)
+        found = Found(self._head, self._identity, mark, identity.look(folder))
+        why = doubt(found, self._name)
+        if why is None:
+            return
+        closed = self._head
+        mine = identity.write(folder)
+        if mark is None:
+            marks.write(folder, closed)
+        self._begin_epoch(mark=mark, identity=mine)
+        marks.write(folder, self._head)
+        self.raised = warning(why, closed, self._stream, self._name)
+        _log.warning("%s: %s", self._path, self.raised)
+
+    def _begin_epoch(
+        self, *, above: int = 0, mark: Head | None = None, identity: Identity | None = None
+    ) -> None:
+        ends = [End(span.last, span.time) for span in self._spans.values()]
+        closed = all_closed(ends, mark=mark, above=above)
+        number = max(self._head.number, mark.number if mark else 0) + 1
+        head = Head(number, len(closed) + 1, 0)
+
+        def write(connection: sqlite3.Connection) -> None:
+            about.put(connection, about.CLOSED, closed)
+            about.put(connection, about.HEAD, head)
+            if identity is not None:
+                about.put(connection, about.IDENTITY, identity)
+
+        self._transact(write)
+        self._head = head
+        self._stream = stream_name(self._name, head.epoch)
+        skipped = {
+            stream_name(self._name, epoch): Span(end.last + 1, end.last, end.time)
+            for epoch, end in enumerate(closed, 1)
+        }
+        self._spans = skipped | self._spans | {self._stream: Span()}
+
+    # -- the rest ------------------------------------------------------------------------------
+
+    def _log_damage(
+        self, connection: sqlite3.Connection, stream: str, since: int, error: Damage
+    ) -> LogDamageError:
+        """What is behind a tick cannot be read; publishing and all other reading go on."""
+        span = self._span(stream)
+        since = max(since, span.first - 1)
+        following = log.next_sound_tick(connection, epoch_of(stream), since)
+        upto = span.last if following is None else following - 1
+        return LogDamageError(database.damage(self._path, str(error)), since, upto)
+
+    def _span(self, stream: str) -> Span:
+        try:
+            return self._spans[stream]
+        except KeyError:
+            raise StoreError(f"{self._path} has no log of {stream!r}.") from None
+
+    def _now_kept(self, stream: str, span: Span) -> None:
+        self._spans = self._spans | {stream: span}  # others may look at the old one
+
+    def _is_empty(self, stream: str) -> bool:
+        """Whether all of it was trimmed; a trim that is under way is waited for."""
+        with self._writing:
+            span = self._spans[stream]
+            return span.first > span.last
 
     def _check_order(self, events: Sequence[Event]) -> None:
         """A log with a gap, a repetition or a clock that goes back could not be read again."""
-        tick, now = self._span.last, self._span.time
+        span = self._spans[self._stream]
+        tick, now = span.last, span.time
         for event in events:
-            if event.stream != self._name or event.tick != tick + 1 or not event.time >= now:
-                raise StoreError(
+            if event.stream != self._stream or event.tick != tick + 1 or not event.time >= now:
+                raise DisorderError(
                     f"Event {event.stream}:{event.tick} of time {event.time} cannot follow on "
-                    f"{self._name}:{tick} of time {now} in the log."
+                    f"{self._stream}:{tick} of time {now} in the log."
                 )
             tick, now = event.tick, event.time
 
-    def _trim_some(self, before: float | None, size: int | None, upto: int | None) -> bool:
-        """Forget some of what is too old or too much; whether there was any."""
+    def _trim_some(
+        self, stream: str, before: float | None, size: int | None, upto: int | None
+    ) -> bool:
+        """Forget some of what is too old or too much of a stream; whether there was any."""
         with self._writing:
-            first = self._transact(lambda c: log.expire(c, before, size, self._until, upto))
+            span = self._spans[stream]
+            first = self._transact(
+                lambda c: log.expire(
+                    c,
+                    epoch_of(stream),
+                    before=before,
+                    size=size,
+                    until=self._until,
+                    upto=upto,
+                    end=None if stream == self._stream else span.last,
+                )
+            )
             if first is not None:
-                self._span = Span(first, self._span.last, self._span.time)
+                self._now_kept(stream, Span(first, span.last, span.time))
             return first is not None
 
     def _shrink_some(self) -> bool:
@@ -280,10 +443,52 @@ class SQLiteStore:
             elif writing:
                 self._failure = reason
             raise StoreError(reason) from None
+        except OSError as error:
+            reason = f"{self._path.parent} cannot be written: {error.strerror}."
+            raise StoreError(reason) from None
 
 
-def _value(key: str, sealed: bytes) -> Any:
+def _unpacked(rows: Sequence[Batch], stream: str, *, wholly: bool = False) -> tuple[Event, ...]:
+    """The events of rows up to the first that is damaged; `Damage` if it is the very first.
+
+    With `wholly`, none may be, and they must follow on each other.
+    """
+    events: list[Event] = []
     try:
-        return unpack_value(database.unseal(sealed, key))
+        for row in rows:
+            if events and events[-1].tick + 1 != row.first:
+                raise Damage(f"the events behind {events[-1].tick} are missing")
+            events += row.events(stream)
+    except Damage:
+        if wholly or not events:
+            raise
+    return tuple(events)
+
+
+def _behind(events: tuple[Event, ...], since: int, after: float) -> tuple[Event, ...]:
+    """Those of a time or later, or behind a tick if the time is 0."""
+    if after > 0:
+        return events[bisect_left(events, after, key=attrgetter("time")) :]
+    return events[bisect_left(events, since + 1, key=attrgetter("tick")) :]
+
+
+def _blocks(rows: Sequence[Batch]) -> tuple[bytes, ...]:
+    """The blocks of rows up to the first that is damaged; `Damage` if it is the very first."""
+    blocks: list[bytes] = []
+    try:
+        for number, row in enumerate(rows):
+            if number and rows[number - 1].last + 1 != row.first:
+                raise Damage(f"the events behind {rows[number - 1].last} are missing")
+            blocks.append(row.block())
+    except Damage:
+        if not blocks:
+            raise
+    return tuple(blocks)
+
+
+def value_of(key: str, sealed: bytes) -> Any:
+    """A value as it was committed; `Damage` if it is not that any more."""
+    try:
+        return unpack_value(unseal(sealed, key))
     except (TidingsError, Damage):
         raise Damage(f"the value of {key!r} is not what was written") from None

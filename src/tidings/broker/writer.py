@@ -26,6 +26,8 @@ class Writer:
         self._connection = connection
         self._journal = database.journal_of(path)
         self._ballast = ballast
+        self._limit = _JOURNAL_BYTES
+        """Bytes of the journal from which on it is emptied."""
         connection.execute("PRAGMA journal_mode = WAL")  # should somebody have changed it
         connection.execute(f"PRAGMA journal_size_limit = {_JOURNAL_BYTES}")
 
@@ -37,8 +39,7 @@ class Writer:
             if not database.is_out_of_room(error) or not self._ballast.release():
                 raise
             result = self._attempt(work)
-        if self._journal_size() > _JOURNAL_BYTES:
-            self._checkpoint()  # the one that SQLite does by itself never waits for readers
+        self._limit_journal()
         return result
 
     def shrink(self) -> bool:
@@ -72,6 +73,16 @@ class Writer:
                     self._connection.execute("ROLLBACK")
             raise
         return result
+
+    def _limit_journal(self) -> None:
+        """The checkpoint that SQLite does by itself never waits for readers; but if one reads for
+        long, as a backup does, not every commit should wait for it."""
+        size = self._journal_size()
+        if size <= _JOURNAL_BYTES:
+            self._limit = _JOURNAL_BYTES
+        elif size > self._limit:
+            self._checkpoint()
+            self._limit = self._journal_size() + _JOURNAL_BYTES
 
     def _checkpoint(self) -> None:
         """Empty the journal into the database; if somebody reads for long, another time will do."""
