@@ -85,6 +85,7 @@ def test_what_is_given_counts_more_and_is_seen_from_where_we_are() -> None:
     [
         ("name = 7", "line 1: name: expected a text, got a whole number"),
         ('name = "a b"', "line 1: a broker's name is 1 to 64 letters"),
+        ("name = 'paris~2'", "line 1: a broker's name is 1 to 64 letters"),
         ("\nnam = 'x'", "line 2: there is no key 'nam' (did you mean 'name'?)"),
         ("name = x", "Invalid value (at line 1, column 8)"),
         ('listen = "here"\nlisten = "there"\n', "Cannot overwrite a value (at line 2"),
@@ -92,6 +93,7 @@ def test_what_is_given_counts_more_and_is_seen_from_where_we_are() -> None:
         ('listen = "127.0.0.1:70000"', "line 1: a port is a number up to 65535"),
         ('listen = "10.0.0.1:7411"', "line 1: anybody who reaches 10.0.0.1:7411"),
         ('metrics = ":80"', "line 1: an address is HOST:PORT"),
+        ('metrics = "0.0.0.0:9411"', "line 1: anybody who reaches 0.0.0.0:9411 could read"),
         ("drain = 0", "line 1: drain: expected a number > 0"),
         ("[limits]\nconnections = 'many'", "line 2: limits.connections: expected"),
         ("[limits]\n\nconections = 5", "line 3: there is no key 'conections' (did you mean"),
@@ -105,6 +107,7 @@ def test_what_is_given_counts_more_and_is_seen_from_where_we_are() -> None:
         ("[neighbours]\nrome = {}", "a broker with neighbours needs a name of its own"),
         ("name = 'rome'\n[neighbours]\nrome = {}", "line 3: rome is this broker itself"),
         ("name = 'a'\n[neighbours]\n'b c' = {}", "line 3: 'b c' cannot be the name"),
+        ("name = 'a'\n[neighbours]\n'b~2' = {}", "line 3: 'b~2' cannot be the name"),
         ("name = 'a'\n[neighbours]\nb = 'x:y'", "line 3: an address is HOST:PORT"),
         ("name = 'a'\n[neighbours]\nb = {adress = 'x:1'}", "line 3: there is no key 'adress'"),
         ("name = 'a'\n[neighbours.b]\ntoken = 'x'\ntoken_file = 'y'", "line 2: give a token or"),
@@ -131,6 +134,15 @@ def test_tokens_or_client_certificates_allow_for_any_address() -> None:
         assert Configuration.parse(f"listen = '0.0.0.0:7411'\n{more}").listen == "0.0.0.0:7411"
     with pytest.raises(TidingsError, match="anybody who reaches"):
         Configuration.parse("listen = '0.0.0.0:7411'\n[tls]\ncertificate = 'c'\nkey = 'k'\n")
+
+
+def test_metrics_for_other_machines_need_tokens_and_certificates_are_not_enough() -> None:
+    tokens = f"[tokens]\ndesk = '{hashed(new_token())}'"
+    assert Configuration.parse(f"metrics = '0.0.0.0:1'\n{tokens}").metrics == "0.0.0.0:1"
+    assert Configuration.parse("metrics = 'localhost:1'").metrics == "localhost:1"
+    tls = "[tls]\ncertificate = 'c'\nkey = 'k'\nauthority = 'a'"
+    with pytest.raises(TidingsError, match="could read the numbers"):
+        Configuration.parse(f"metrics = '0.0.0.0:1'\n{tls}")
 
 
 @pytest.mark.parametrize("listen", ["127.0.0.1:1", "localhost:1", "[::1]:1", "127.8.8.8:1"])

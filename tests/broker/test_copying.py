@@ -114,20 +114,20 @@ def test_a_store_gives_what_it_was_given_undecoded(tmp_path: Path) -> None:
 
     store = SQLiteStore(tmp_path, "paris", ballast=0)
     try:
-        assert store.copy(0, upto=10, size=1) == (0, 0, ())
+        assert store.copy("paris", 0, upto=10, size=1) == (0, 0, ())
         events = [Event("paris", t, Notification({"n": t}), time=float(t)) for t in range(1, 601)]
         store.commit({}, events)
-        since, upto, blocks = store.copy(0, upto=1_000, size=1 << 20)
+        since, upto, blocks = store.copy("paris", 0, upto=1_000, size=1 << 20)
         assert (since, upto) == (0, 600)
         assert [t for b in blocks for t in unpack_rows(b).ticks] == list(range(1, 601))
-        since, upto, (only,) = store.copy(300, upto=301, size=1)
+        since, upto, (only,) = store.copy("paris", 300, upto=301, size=1)
         assert (since, upto) == (300, 512)
         assert unpack_rows(only).ticks == list(range(257, 513))
         store.trim(before=400.0)
-        assert store.copy(0, upto=600, size=1)[0] == 256
+        assert store.copy("paris", 0, upto=600, size=1)[0] == 256
         connection = store._writer._connection
-        connection.execute("UPDATE log SET events = zeroblob(100) WHERE first = 513")
+        connection.execute("UPDATE log SET events = zeroblob(100) WHERE place & 0xffff = 513")
         with pytest.raises(StoreError, match="damaged"):
-            store.copy(512, upto=600, size=1)
+            store.copy("paris", 512, upto=600, size=1)
     finally:
         store.close()

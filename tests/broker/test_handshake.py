@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from tests.broker.peers import configured, connected, eventually, on_loop
-from tidings.broker import gate
+from tidings.broker import arrivals
 from tidings.broker.server import Broker
 from tidings.broker.tokens import hashed, new_token
 from tidings.events import Filter
@@ -38,9 +38,9 @@ async def test_whoever_says_hello_is_told_the_name_and_the_limits(tmp_path: Path
 
 
 @on_loop
-async def test_requests_may_follow_hello_in_the_same_frame(tmp_path: Path) -> None:
+async def test_requests_may_follow_hello_without_waiting_for_the_answer(tmp_path: Path) -> None:
     async with Broker(configured(tmp_path)) as broker, connected(broker) as peer:
-        peer.say(Hello(VERSION, "client", "ann"), Attach(), Ping(3))
+        peer.writer.write(encode([Hello(VERSION, "client", "ann")]) + encode([Attach(), Ping(3)]))
         assert isinstance(await peer.hear(), Welcome)
         assert {await peer.hear(), await peer.hear()} == {Accepted("attach"), Pong(3)}
 
@@ -48,18 +48,42 @@ async def test_requests_may_follow_hello_in_the_same_frame(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("bytes_", "reason"),
     [
-        (encode([Ping()]), "the first message must be Hello"),
+        (encode([Ping()]), "the first frame must be Hello"),
         (encode([Hello(VERSION + 1, "client", "ann")]), f"version {VERSION + 1}"),
         (framed(msgspec.msgpack.encode([[60, VERSION, "guest", "ann"]])), "guest"),
         (encode([Hello(VERSION, "client", "x" * 300)]), "256 characters"),
         (framed(b"\xc1" * 10), ""),
-        (framed(msgspec.msgpack.encode([[99]])), "the tag 99"),
+        (framed(msgspec.msgpack.encode([[99]])), "the first frame must be Hello"),
+        (
+            encode([Hello(VERSION, "client", "ann"), Ping()]),
+            "the first frame must be Hello and nothing else",
+        ),
+        (encode([]), "the first frame must be Hello and nothing else"),
+        (framed(b""), "the first frame must be Hello and nothing else"),
+        (framed(b"\x91" * 4000), "the first frame must be Hello and nothing else"),
+        (struct.pack(">I", 4093), "a greeting has at most 4092"),
         (framed(msgspec.msgpack.encode({"not": "a list"})), ""),
         (b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", "frame"),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "frame"),
         (b"\xff" * 5000, "frame"),
     ],
-    ids=["no-hello", "version", "role", "name", "garbage", "tag", "map", "http", "tls", "ones"],
+    ids=[
+        "no-hello",
+        "version",
+        "role",
+        "name",
+        "garbage",
+        "tag",
+        "more-in-the-frame",
+        "no-message",
+        "no-payload",
+        "nested",
+        "too-long",
+        "map",
+        "http",
+        "tls",
+        "ones",
+    ],
 )
 @on_loop
 async def test_what_is_wrong_is_told_and_logged_in_one_line(
@@ -71,7 +95,8 @@ async def test_what_is_wrong_is_told_and_logged_in_one_line(
             [refused] = await peer.rest()
             assert isinstance(refused, Refused)
             assert reason in refused.reason
-            await eventually(lambda: not broker.gate.connections)
+            await eventually(lambda: not len(broker.arrivals))
+            assert not broker.gate.connections
     [line] = [r for r in caplog.records if r.name.startswith("tidings")]
     assert line.levelno == logging.WARNING
     assert refused.reason in line.getMessage()
@@ -97,7 +122,7 @@ async def test_half_a_frame_and_a_hang_up_harm_nobody(tmp_path: Path) -> None:
         for cut in range(len(hello)):
             async with connected(broker) as peer:
                 peer.writer.write(hello[:cut])
-        await eventually(lambda: len(broker.gate.connections) == 1)
+        await eventually(lambda: not len(broker.arrivals))
         other.say(Ping(9))
         assert await other.until(Pong) == Pong(9)
 
@@ -106,9 +131,8 @@ async def test_half_a_frame_and_a_hang_up_harm_nobody(tmp_path: Path) -> None:
 async def test_whoever_says_nothing_is_seen_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gate, "_GREETING", 0.05)
-    text = "[limits]\nsilence = 0.2\n"
-    async with Broker(configured(tmp_path, text)) as broker, connected(broker) as peer:
+    monkeypatch.setattr(arrivals, "_SECONDS", 0.05)
+    async with Broker(configured(tmp_path)) as broker, connected(broker) as peer:
         [refused] = await peer.rest()
         assert isinstance(refused, Refused)
         assert "Hello" in refused.reason
@@ -185,7 +209,7 @@ async def test_tokens_are_asked_for_and_checked(tmp_path: Path) -> None:
                 assert await peer.hear() is None
         async with connected(broker) as peer:
             assert isinstance(await peer.greet("ann", token=token), Welcome)
-            assert list(broker.host.sessions) == ["desk/ann"]
+            assert list(broker.host.names.values()) == ["desk/ann"]
 
 
 @on_loop
@@ -221,8 +245,8 @@ async def test_who_reads_elsewhere_can_say_how_far_only_of_what_is_their_own(
         await eve.attach("session", token=tokens["eve"])
         await ann.subscribe("n > 0", durable="desk")
         far = Acknowledge("", {"paris": 2}, "desk")
-        ann.say(far)
-        assert (await ann.until(Refused)).id == "acknowledge ", "it is being read"
+        ann.say(Acknowledge("", {"paris": 2}, "desk", "another owner"))
+        assert (await ann.until(Refused)).id == "acknowledge ", "somebody else has it"
         ann.say(Unsubscribe("s"))
         await ann.published(1, {"n": 1}, {"n": 2}, {"n": 3})
         for whose in ("desk", "ann/desk"):

@@ -30,6 +30,7 @@ from tidings.node import (
     Refused,
     Request,
     Settings,
+    Span,
     Subscribe,
 )
 
@@ -41,7 +42,7 @@ class Disk(SQLiteStore):
         super().__init__(folder, "paris", ballast=0)
         self.may_go_on = threading.Event()
         self.may_go_on.set()
-        self.failures = 0
+        self.failures = self.read_failures = 0
         self.commits: list[int] = []
         self.contents: list[dict[str, Any]] = []
         """What was stored after each commit."""
@@ -55,12 +56,19 @@ class Disk(SQLiteStore):
         self.commits.append(len(events))
         self.contents.append(self.content())
 
+    def read(self, *args: Any, **options: Any) -> tuple[int, int, tuple[Event, ...]]:
+        if self.read_failures:
+            self.read_failures -= 1
+            raise StoreError("the disk is on fire")
+        return super().read(*args, **options)
+
 
 class Ear:
     """Hears what a session is sent."""
 
     def __init__(self) -> None:
         self.frames: list[list[Any]] = []
+        self.is_full = False
 
     def send(self, messages: list[Any]) -> None:
         self.frames.append(messages)
@@ -70,12 +78,16 @@ class Ear:
         return [message for frame in self.frames for message in frame]
 
 
+def make(stored: dict[str, Any], logs: dict[str, Span]) -> Node:
+    return Node("paris", Settings(log=True), stored=stored, logs=logs)
+
+
 @asynccontextmanager
 async def hosted(folder: Path) -> AsyncIterator[tuple[Host, Disk]]:
     disk = Disk(folder)
     stored = disk.content()
-    node = Node("paris", Settings(log=True), stored=stored, log=disk.span())
-    host = Host(node, disk, Counts(), Refusals(stored))
+    node = make(stored, disk.spans())
+    host = Host(node, disk, Counts(), Refusals(stored), make)
     host.start(())
     await host.pipeline.settle(10)
     disk.commits.clear()
@@ -106,7 +118,7 @@ async def test_nothing_is_said_before_it_is_kept(tmp_path: Path) -> None:
     async with hosted(tmp_path) as (host, disk):
         writer, reader = attach(host, "writer"), attach(host, "reader")
         host.handle(Request("reader", Subscribe("s", Filter.parse("n > 0"))))
-        await eventually(lambda: Accepted("s") in reader.heard)
+        await eventually(lambda: Accepted("s", cursor={"paris": 0}) in reader.heard)
         disk.may_go_on.clear()
         publish(host, 1)
         attach(host, "late")  # answered without a commit, but not before what was there before
@@ -116,10 +128,10 @@ async def test_nothing_is_said_before_it_is_kept(tmp_path: Path) -> None:
         assert isinstance(late, Ear)
         assert numbers(reader) == late.heard == []
         assert Accepted("publish", 1) not in writer.heard
-        assert disk.span().last == 0
+        assert disk.spans()["paris"].last == 0
         disk.may_go_on.set()
         await eventually(lambda: numbers(reader) == [1])
-        assert disk.span().last == 1
+        assert disk.spans()["paris"].last == 1
         assert Accepted("publish", 1) in writer.heard
         assert late.heard
 
@@ -162,7 +174,31 @@ async def test_a_commit_that_fails_is_tried_again_and_nothing_is_said_meanwhile(
         assert Accepted("publish", 5) not in writer.heard
         await eventually(lambda: Accepted("publish", 5) in writer.heard)
         assert host.trouble is None
-        assert disk.span().last == 5
+        assert disk.spans()["paris"].last == 5
+
+
+@pytest.mark.parametrize("failures", [2, 1_000], ids=["for a while", "for good"])
+@on_loop
+async def test_a_reader_waits_for_a_disk_that_fails_for_a_while_and_is_told_if_for_good(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failures: int
+) -> None:
+    monkeypatch.setattr("tidings.broker.host._RETRY", 0.0)
+    async with hosted(tmp_path) as (host, _):
+        attach(host, "writer")
+        publish(host, 1, count=5)
+        assert await host.pipeline.settle(10)
+    async with hosted(tmp_path) as (host, disk):
+        reader = attach(host, "reader")
+        disk.read_failures = failures
+        host.handle(Request("reader", Subscribe("s", Filter.parse("n > 0"), since="begin")))
+        if failures < 5:
+            await eventually(lambda: numbers(reader) == [1, 2, 3, 4, 5])
+            return
+        await eventually(lambda: any(isinstance(m, Refused) for m in reader.heard))
+        (refusal,) = [m for m in reader.heard if isinstance(m, Refused)]
+        assert "ticks 1 to 5 of paris cannot be read" in refusal.reason
+        assert refusal.cursor == {"paris": 5}
+        assert host.trouble is None
 
 
 @on_loop
@@ -211,12 +247,15 @@ async def test_a_refusal_is_on_disk_with_a_later_number_and_not_before(tmp_path:
         await host.pipeline.settle(10)
         assert refused(disk.content()) == {2}
     async with hosted(tmp_path) as (host, disk):
-        assert host.remembered("writer") == [Refused("2", "too wide")]
-        attach(host, "writer")
+        outlet = attach(host, "writer")
+        await host.pipeline.settle(10)
+        assert outlet.heard[:2] == [Refused("2", "too wide"), Accepted("attach", 3)]
         host.handle(Request("writer", Detach(forget=True)))
         await host.pipeline.settle(10)
         assert not {"publisher:writer", "refused:writer:2"} & disk.content().keys()
-        assert host.remembered("writer") == []
+        again = attach(host, "writer")
+        await host.pipeline.settle(10)
+        assert again.heard == [Accepted("attach")]
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -238,19 +277,19 @@ async def test_whenever_the_power_fails_what_was_refused_before_what_is_kept_is_
         await host.pipeline.settle(10)
         assert len(disk.contents) > 5
         for content in disk.contents:
-            kept, _ = content.get("publisher:writer", (0, 0.0))
+            kept = content.get("publisher:writer", (0,))[0]
             assert refused(content) == {number for number in wide if number <= kept}
 
 
 @on_loop
 async def test_what_a_publisher_was_refused_is_forgotten_with_its_numbers(tmp_path: Path) -> None:
     disk = Disk(tmp_path)
-    stored = {"publisher:old": (3, 1.0), "refused:old:2": "too wide"}
-    recent = {"publisher:new": (3, 9e8), "refused:new:2": "too wide"}
-    disk.commit({**stored, **recent}, [Event("paris", 1, Notification({"n": 1}), time=9e8)])
+    stored = {"publisher:old": (3, 9, 0, ""), "refused:old:2": "too wide"}
+    recent = {"publisher:new": (3, 10, 0, ""), "refused:new:2": "too wide", "hours": 100 * 24}
+    disk.commit({**stored, **recent}, [])
     disk.close()
     async with hosted(tmp_path) as (_, disk):
-        assert disk.content().keys() - {"incarnation"} == recent.keys()
+        assert disk.content().keys() - {"incarnation", "identities"} == recent.keys()
 
 
 @on_loop

@@ -10,8 +10,17 @@ import pytest
 from tests.broker.peers import configured, connected, eventually, on_loop
 from tidings.broker.server import Broker
 from tidings.events import Filter, TidingsError
-from tidings.node import Accepted, Advertise, Refused, Subscribe, Unsubscribe, Watch
-from tidings.node.wire import Ping, Pong
+from tidings.node import (
+    Accepted,
+    Advertise,
+    Attach,
+    Detach,
+    Refused,
+    Subscribe,
+    Unsubscribe,
+    Watch,
+)
+from tidings.node.wire import ACCESS, Ping, Pong
 
 
 @on_loop
@@ -162,16 +171,16 @@ async def test_an_id_may_look_like_a_number_that_is_far_too_long(tmp_path: Path)
 
 
 @on_loop
-async def test_only_so_many_connections_are_let_in(tmp_path: Path) -> None:
+async def test_only_so_many_clients_are_let_in(tmp_path: Path) -> None:
     text = "[limits]\nconnections = 2\n"
     async with Broker(configured(tmp_path, text, name="paris")) as broker, connected(broker) as a:
         await a.attach("a")
         async with connected(broker) as b:
             await b.attach("b")
             async with connected(broker) as c:
-                [refused] = await c.rest()
+                refused = await c.greet("c")
                 assert isinstance(refused, Refused)
-                assert "all the 2 connections" in refused.reason
+                assert "all the 2 clients" in refused.reason
         await eventually(lambda: len(broker.gate.connections) == 1)
         async with connected(broker) as d:
             await d.attach("d")
@@ -208,3 +217,59 @@ async def test_who_publishes_faster_than_the_rate_is_read_later_and_loses_nothin
 def test_limits_that_would_let_nobody_work_are_refused(tmp_path: Path, line: str) -> None:
     with pytest.raises(TidingsError, match=rf"line 2: limits.{line.split()[0]}: .*>= "):
         configured(tmp_path, f"[limits]\n{line}\n")
+
+
+@on_loop
+async def test_a_name_of_a_durable_subscription_is_not_too_long(tmp_path: Path) -> None:
+    async with Broker(configured(tmp_path)) as broker, connected(broker) as peer:
+        await peer.attach("ann")
+        await peer.subscribe("n > 0", durable="x" * 256)
+        peer.say(Subscribe("t", Filter.all(), durable="x" * 257))
+        refused = await peer.until(Refused)
+        assert (refused.id, "at most 256 characters, not 257" in refused.reason) == ("t", True)
+
+
+@on_loop
+async def test_who_has_no_room_for_a_name_can_hear_but_not_publish(tmp_path: Path) -> None:
+    text = "[limits]\npublishers = 2\n"
+    async with (
+        Broker(configured(tmp_path, text)) as broker,
+        connected(broker) as one,
+        connected(broker) as two,
+        connected(broker) as three,
+    ):
+        for number, peer in enumerate((one, two, three)):
+            await peer.attach(f"peer-{number}")
+        await one.published(1, {"n": 1})
+        await two.published(1, {"n": 2})
+        await three.subscribe("n > 0", since="begin")
+        three.publish(1, {"n": 3}, {"n": 4})
+        refused = [await three.until(Refused) for _ in range(2)]
+        assert [m.id for m in refused] == ["1", "2"]
+        assert "under 2 names" in refused[0].reason
+        assert await three.deliveries(2) == [{"n": 1}, {"n": 2}]
+        two.say(Detach(forget=True))  # there is room again
+        await two.rest()
+        await three.published(3, {"n": 5})
+        async with connected(broker) as named:
+            await named.greet("another")
+            named.say(Attach(instance="i"))
+            refused = [m for m in await named.rest() if isinstance(m, Refused)]
+            assert [(m.id, "under 2 names" in m.reason) for m in refused] == [(ACCESS, True)]
+
+
+@on_loop
+async def test_a_name_of_a_bulk_subscription_may_be_odd_but_not_just_anything(
+    tmp_path: Path,
+) -> None:
+    odd = ["it's", 'a "b" \\', "\x00\n\t", "é😀", "x" * 256]
+    async with Broker(configured(tmp_path)) as broker, connected(broker) as peer:
+        await peer.attach("ann")
+        for number, name in enumerate(odd, start=1):
+            await peer.subscribe("TRUE", name, bulk=name)
+            await peer.published(number, {"n": number, "tidings.for": frozenset([name, "other"])})
+            assert await peer.deliveries(1) == [{"n": number, "tidings.for": {name}}]
+        for name in ("", "desk/falling", "x" * 257):
+            peer.say(Subscribe("t", Filter.all(), bulk=name))
+            refused = await peer.until(Refused)
+            assert (refused.id, "is no name" in refused.reason) == ("t", True)

@@ -147,6 +147,24 @@ async def test_metrics_are_what_prometheus_reads(tmp_path: Path) -> None:
 
 
 @on_loop
+async def test_metrics_beyond_this_machine_are_for_who_shows_a_token(tmp_path: Path) -> None:
+    token = new_token()
+    text = f'metrics = "0.0.0.0:0"\n[tokens]\nprometheus = "{hashed(token)}"\n'
+    async with Broker(configured(tmp_path, text)) as broker:
+        assert broker.metrics_address is not None
+        address = Address("127.0.0.1", broker.metrics_address.port)
+        for shown in ("", "\r\nAuthorization: Bearer guess", f"\r\nAuthorization: Basic {token}"):
+            line, body = await fetched(address, f"GET /metrics HTTP/1.1{shown}")
+            assert line == "HTTP/1.1 401 Unauthorized"
+            assert "tidings_" not in body
+        line, body = await fetched(
+            address, f"GET /metrics HTTP/1.1\r\nauthorization: Bearer {token}"
+        )
+        assert line == "HTTP/1.1 200 OK"
+        assert "tidings_connections" in body
+
+
+@on_loop
 async def test_metrics_tell_of_statistics_that_were_none(tmp_path: Path) -> None:
     text = 'metrics = "127.0.0.1:0"\n[routing]\nsubscriptions = "learnt:0.01"\n'
     async with Broker(configured(tmp_path, text)) as broker, connected(broker) as peer:

@@ -166,7 +166,8 @@ class Client(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport
-        transport.write(encode([Hello(VERSION, "client", self.name), Attach()]))  # type: ignore[attr-defined]
+        hello = encode([Hello(VERSION, "client", self.name)])
+        transport.write(hello + encode([Attach()]))  # type: ignore[attr-defined]
 
     def data_received(self, data: bytes) -> None:
         self.received += len(data)

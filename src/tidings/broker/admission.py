@@ -6,11 +6,10 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from tidings.broker.tokens import Tokens
+from tidings.delivery.copies import EVERYBODY
 from tidings.events import TidingsError
 from tidings.node.wire import Hello
 
-EVERYBODY: Final = "local"
-"""The principal of all clients of a broker that asks nobody who they are."""
 _LONGEST_NAME: Final = 256
 
 
@@ -32,11 +31,13 @@ class Admission:
         tokens: Tokens,
         trusts_certificates: bool,
         neighbours: Collection[str],
+        deliverers: Collection[str] = (),
     ) -> None:
         self._broker = broker
         self._tokens = tokens
         self._trusts_certificates = trusts_certificates
         self._neighbours = neighbours
+        self._deliverers = deliverers
 
     def admit(self, hello: Hello, certificate: Mapping[str, Any] | None) -> str:
         """The principal who says this, or `UnwelcomeError`."""
@@ -48,6 +49,13 @@ class Admission:
         elif len(hello.name) > _LONGEST_NAME:
             raise UnwelcomeError(f"the name of a session has at most {_LONGEST_NAME} characters")
         return principal or EVERYBODY
+
+    def may_deliver(self, principal: str) -> bool:
+        """Whether a principal may publish copies for bulk subscribers.
+
+        Where nobody is asked who they are, all may.
+        """
+        return principal in self._deliverers or not (self._tokens or self._trusts_certificates)
 
     def _principal(self, token: str | None, certificate: Mapping[str, Any] | None) -> str | None:
         if self._trusts_certificates and certificate:

@@ -7,6 +7,7 @@ session or the durable subscription of somebody else.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 from time import monotonic, time
 from typing import Any, Final
 
@@ -15,7 +16,20 @@ import msgspec
 from tidings.broker.configuration import Limits
 from tidings.broker.connection import Connection
 from tidings.broker.copying import Copies
+from tidings.broker.decoding import UnreadableFilter
 from tidings.broker.host import Host
+from tidings.delivery.ages import FORGOTTEN
+from tidings.delivery.copies import (
+    BULK,
+    FOR,
+    ORDINARY,
+    addressee,
+    copies_for,
+    is_of_copies_only,
+    is_owned,
+    mentions_copies,
+)
+from tidings.events import Filter, Notification
 from tidings.node import (
     Acknowledge,
     Advertise,
@@ -32,11 +46,15 @@ from tidings.node import (
     Unsubscribe,
     Watch,
 )
-from tidings.node.wire import SESSION, Copy, Ping, Pong
+from tidings.node.deliveries import Deliveries
+from tidings.node.wire import ACCESS, Copy, Ping, Pong
 
 _LARGEST: Final = 1 << 62
 """No client gets so far by counting, and beyond 64 bits the numbers could not be written."""
 _LEFT_OUT: Final = "it was refused before; the broker no longer knows why"
+_NUMBERS: Final = count(1)
+_LONGEST_NAME: Final = 256
+"""The name of a durable or a bulk subscription has no more characters."""
 _BURST: Final = 1.0
 """A client may be so many seconds ahead of its rate."""
 
@@ -45,12 +63,23 @@ class Border:
     """One client's session on one connection."""
 
     def __init__(
-        self, connection: Connection, host: Host, *, principal: str, name: str, limits: Limits
+        self,
+        connection: Connection,
+        host: Host,
+        *,
+        principal: str,
+        name: str,
+        limits: Limits,
+        may_deliver: bool,
     ) -> None:
-        self.session = f"{principal}/{name}"
+        self.name = f"{principal}/{name}"
+        """Under which it publishes,"""
+        self.session = f"{self.name}#{next(_NUMBERS)}"
+        """and which session of that name it is."""
         self._standing: set[str] = set()
         """The ids of its watches and advertisements."""
         self._principal = principal
+        self._may_deliver = may_deliver
         self._connection = connection
         self._host = host
         self._counts = host.counts
@@ -63,9 +92,9 @@ class Border:
             Acknowledge: self._acknowledge,
             Renew: self._pass_on,
             Subscribe: self._subscribe,
-            Watch: self._begin,
-            Advertise: self._begin,
-            Unsubscribe: self._end,
+            Watch: self._watch,
+            Advertise: self._advertise,
+            Unsubscribe: self._unsubscribe,
             Unadvertise: self._end,
             Attach: self._attach,
             Detach: self._detach,
@@ -73,20 +102,16 @@ class Border:
             Ping: self._ping,
             Pong: _ignore,
         }
-        connection.label = self.session
+        connection.label = self.name
         connection.receive = self.receive
         connection.lost = self._lost
         connection.filled = self._filled
         connection.drained = self._drained
 
     def open(self) -> None:
-        """Take the session, from whoever has it."""
-        before = self._host.sessions.get(self.session)
-        if isinstance(before, Connection):
-            self._host.handle(Request(self.session, Detach()))
-            before.lost = lambda: None
-            before.farewell("this session goes on in another connection", id=SESSION)
+        """Listen to it. Whoever has its name keeps it until the session is attached."""
         self._host.sessions[self.session] = self._connection
+        self._host.names[self.session] = self.name
 
     def receive(self, messages: list[Any], size: int) -> None:
         """Do what the client asks."""
@@ -110,9 +135,18 @@ class Border:
         self._copies.go_on()
 
     def _lost(self) -> None:
-        if self._host.sessions.get(self.session) is self._connection:
-            del self._host.sessions[self.session]
-            self._host.handle(Request(self.session, Detach()))
+        del self._host.sessions[self.session], self._host.names[self.session]
+        self._host.handle(Request(self.session, Detach()))
+
+    @property
+    def _deliveries(self) -> Deliveries:
+        deliveries = self._host.node.deliveries
+        assert deliveries is not None  # a broker has a log
+        return deliveries
+
+    def _is_attached(self) -> bool:
+        """Whether it has its name, and nobody else."""
+        return self.session in self._host.node.sessions
 
     def _pass_on(self, body: Any) -> None:
         self._host.handle(Request(self.session, body, time()))
@@ -129,9 +163,14 @@ class Border:
             self._connection.refuse(f"publications are numbered from 1, not {body.number}")
             return
         if not notifications:
-            self._host.remember(self.session, body.number, _LEFT_OUT)
+            if self._is_attached():
+                self._host.remember(self.name, body.number, _LEFT_OUT)
             return
         self._counts.published += len(notifications)
+        if self.name not in self._deliveries.publishers.ages and not self._has_name():
+            for number in range(body.number, body.number + len(notifications)):
+                self._refuse_publication(number, self._too_many_names())
+            return
         trouble = self._host.trouble
         if trouble is not None:
             for number in range(body.number, body.number + len(notifications)):
@@ -141,30 +180,53 @@ class Border:
             self._slow_down(len(notifications), self._limits.publish_rate)
         most = self._limits.attributes
         for notification in notifications:
-            if len(notification.attributes) > most:
+            attributes = notification.attributes
+            if len(attributes) > most or FOR in attributes or BULK in attributes:
                 self._publish_some(body)
                 return
         self._host.handle(Request(self.session, body, time()))
 
     def _publish_some(self, body: Publish) -> None:
-        """Leave out what is above the limit; the others keep their numbers."""
-        most = self._limits.attributes
+        """Leave out what may not be published; the others keep their numbers."""
         first, run = body.number, []
         for number, notification in enumerate(body.notifications, body.number):
-            if len(notification.attributes) <= most:
+            objection = self._objection(notification)
+            if objection is None:
                 run.append(notification)
                 continue
-            self._refuse_publication(
-                number, f"a notification has at most {most} attributes, not {len(notification)}"
-            )
+            self._refuse_publication(number, objection)
             if run:
                 self._pass_on(Publish(first, tuple(run)))
             first, run = number + 1, []
         if run:
             self._pass_on(Publish(first, tuple(run)))
 
+    def _objection(self, notification: Notification) -> str | None:
+        """Why a notification may not be published, if so."""
+        most, attributes = self._limits.attributes, notification.attributes
+        if len(attributes) > most:
+            return f"a notification has at most {most} attributes, not {len(attributes)}"
+        if FOR in attributes and not self._may_deliver:
+            return self._no_deliverer()
+        name = attributes.get(BULK)
+        if isinstance(name, str) and not is_owned(self._principal, name):
+            own = addressee(self._principal, "NAME")
+            return (
+                f"the bulk subscription {name[:64]!r} is not yours: those of {self._principal} are "
+                f"called {own}" + (", without any `/`" if own == "NAME" else "")
+            )
+        return None
+
+    def _no_deliverer(self) -> str:
+        return (
+            f"{self._principal} may not publish copies for bulk subscribers, which have the "
+            f"attribute {FOR}; to let it, the broker's configuration has to name it: "
+            f'deliverers = ["{self._principal}"]'
+        )
+
     def _refuse_publication(self, number: int, reason: str, *, is_passing: bool = False) -> None:
-        self._host.remember(self.session, number, reason)
+        if self._is_attached():
+            self._host.remember(self.name, number, reason)
         self._refuse(str(number), reason, is_passing=is_passing)
 
     def _slow_down(self, events: int, rate: int) -> None:
@@ -179,8 +241,11 @@ class Border:
 
     def _has_room(self, id: str, more: int = 1) -> bool:
         most = self._limits.subscriptions
-        session = self._host.node.sessions.get(self.session)
+        node = self._host.node
+        session, deliveries = node.sessions.get(self.session), node.deliveries
         readers = 0 if session is None else len(session.readers)
+        if deliveries is not None:
+            readers += deliveries.homes.pending(self.session)
         if readers + len(self._standing) + more <= most:
             return True
         self._refuse(
@@ -190,21 +255,95 @@ class Border:
         )
         return False
 
+    def _is_readable(self, id: str, filter: Filter) -> bool:
+        if isinstance(filter, UnreadableFilter):
+            self._refuse(id, filter.reason)
+            return False
+        return True
+
     def _begin(self, body: Any) -> None:
+        if not self._is_readable(body.id, body.filter):
+            return
         if body.id in self._standing or self._has_room(body.id):
             self._standing.add(body.id)
             self._pass_on(body)
 
+    def _advertise(self, body: Advertise) -> None:
+        if not self._is_readable(body.id, body.filter):
+            return
+        if not self._may_deliver and is_of_copies_only(body.filter):
+            self._refuse(body.id, self._no_deliverer())
+        else:
+            self._begin(body)
+
+    def _watch(self, body: Watch) -> None:
+        """Nobody is told who listens in bulk."""
+        if mentions_copies(body.filter):
+            body = Watch(body.id, body.filter.intersect(ORDINARY))
+        self._begin(body)
+
     def _subscribe(self, body: Subscribe) -> None:
-        if self._has_room(body.id):
-            if body.durable is not None:
-                body = msgspec.structs.replace(body, durable=f"{self._principal}/{body.durable}")
-            self._pass_on(body)
+        if not (self._is_readable(body.id, body.filter) and self._has_room(body.id)):
+            return
+        if body.bulk is not None:
+            name = addressee(self._principal, body.bulk)
+            if not (body.bulk and len(name) <= _LONGEST_NAME and is_owned(self._principal, name)):
+                self._refuse(body.id, f"{name[:64]!r} is no name of a bulk subscription of yours")
+                return
+            wanted = body.filter.intersect(copies_for(name))
+            body = msgspec.structs.replace(body, filter=wanted, bulk=name)
+        elif is_of_copies_only(body.filter):
+            self._refuse(
+                body.id,
+                f"who looks at {FOR} wants copies for bulk subscribers; they are told only to who "
+                "listens under one of its own names: subscribe(bulk=NAME), or --bulk NAME",
+            )
+            return
+        if body.durable is not None:
+            if (refusal := self._no_durable(body.durable)) is not None:
+                self._refuse(body.id, refusal)
+                return
+            body = msgspec.structs.replace(body, durable=f"{self._principal}/{body.durable}")
+        self._pass_on(body)
+
+    def _no_durable(self, name: str) -> str | None:
+        """Why there cannot be a durable subscription of this name, if so."""
+        if len(name) > _LONGEST_NAME:
+            return (
+                f"a durable subscription's name has at most {_LONGEST_NAME} characters, "
+                f"not {len(name)}"
+            )
+        held, most = self._deliveries.holdings.durables, self._limits.durables
+        if f"{self._principal}/{name}" in held or held.counts.get(self._principal, 0) < most:
+            return None
+        return (
+            f"{self._principal} has all the {most} durable subscriptions that it may have at this "
+            "broker ([limits] durables); forget one first (`tidings subscribe --durable NAME "
+            f"--forget`). What nobody uses for {FORGOTTEN} days is forgotten by itself"
+        )
+
+    def _has_name(self) -> bool:
+        """Whether there is room for another name under which is published."""
+        held = self._deliveries.publishers.ages.counts.get(self._principal, 0)
+        return held < self._limits.publishers
+
+    def _too_many_names(self) -> str:
+        return (
+            f"clients of {self._principal} have published under {self._limits.publishers} names, "
+            "which is all that they may have at this broker ([limits] publishers); use one of "
+            "them, or wait: a name goes when a client without one of its own takes leave, and "
+            f"when nobody has used it for {FORGOTTEN} days"
+        )
 
     def _acknowledge(self, body: Acknowledge) -> None:
         if body.durable is not None:
             body = msgspec.structs.replace(body, durable=f"{self._principal}/{body.durable}")
         self._pass_on(body)
+
+    def _unsubscribe(self, body: Unsubscribe) -> None:
+        if body.durable is not None:
+            body = msgspec.structs.replace(body, durable=f"{self._principal}/{body.durable}")
+        self._end(body)
 
     def _end(self, body: Any) -> None:
         self._standing.discard(body.id)
@@ -212,16 +351,27 @@ class Border:
 
     def _attach(self, body: Attach) -> None:
         self._standing.clear()
-        for refusal in self._host.remembered(self.session):
-            self._host.post(self._connection, refusal)
-        if self._has_room("attach", len(body.subscriptions) + len(body.advertisements)):
-            self._standing.update(body.advertisements)
-            self._pass_on(body)
+        is_new = body.instance and self.name not in self._deliveries.publishers.ages
+        if is_new and not self._has_name():
+            self._connection.refuse(self._too_many_names(), id=ACCESS)
+            return
+        wanted, advertised = (
+            {id: filter for id, filter in said.items() if self._is_readable(id, filter)}
+            for said in (body.subscriptions, body.advertisements)
+        )
+        if self._has_room("attach", len(wanted) + len(advertised)):
+            self._standing.update(advertised)
+            self._pass_on(
+                msgspec.structs.replace(
+                    body, name=self.name, subscriptions=wanted, advertisements=advertised
+                )
+            )
 
     def _detach(self, body: Detach) -> None:
+        is_attached = self._is_attached()
         self._pass_on(body)
-        if body.forget:
-            self._host.forget(self.session)
+        if body.forget and is_attached:
+            self._host.forget(self.name)
         self._connection.close()
 
     def _copy(self, body: Copy) -> None:

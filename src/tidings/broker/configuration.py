@@ -4,6 +4,7 @@
     listen = "0.0.0.0:7411"
     store = "/var/lib/tidings"
     metrics = "127.0.0.1:9411"
+    deliverers = ["pipeline"]            # who may run `tidings pipeline deliver` here
     [neighbours]
     london = "london.example:7411"       # or {address = "…", token_file = "…", tls = true}
     rome = {}                            # rome dials us
@@ -40,8 +41,8 @@ _FIXED: Final = ("log", "lease")
 """What a broker decides itself about its node."""
 _ROUTING: Final = {
     "backlog": 50_000.0,
-    "check": 30.0,
-    "check_most": 600.0,
+    "check": 15.0,
+    "check_most": 60.0,
     "pause": 10.0,  # a connection loses nothing, and a new one repeats at once
     "silence": 10.0,  # a broken connection is noticed at once; this is for one that hangs
 }
@@ -83,11 +84,15 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     subscriptions: Count = 10_000
     """Subscriptions, watches and advertisements of a session, together."""
     connections: Count = 10_000
-    """Of all clients and neighbours together."""
+    """Of all clients; configured neighbours have places of their own."""
     memory: Annotated[int, msgspec.Meta(ge=16384, le=1 << 32)] = 4 << 20
     """Bytes that wait for a client to read them, before it is sent no more events."""
     publish_rate: Count | None = None
     """Events a second of a session; what comes faster is read later."""
+    durables: Count = 1000
+    """Durable subscriptions of a principal, whether somebody reads them or not."""
+    publishers: Count = 10_000
+    """Names under which clients of a principal have published."""
     silence: Seconds = 30.0
     """Whoever says nothing for so many seconds is asked, and cut off after as many again."""
 
@@ -124,6 +129,9 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     routing: dict[str, Any] = {}
     tls: TLS | None = None
     tokens: dict[str, str] = {}
+    deliverers: list[str] = []
+    """Principals that may publish copies for bulk subscribers, as `tidings pipeline deliver` does;
+    without tokens and certificates, everybody may."""
     limits: Limits = Limits()
     retention: Retention = Retention()
 
@@ -193,6 +201,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         for name, hash in self.tokens.items():
             _check(lambda name=name, hash=hash: check_token(name, hash), "tokens", name)
         _check(self._check_exposure, "listen")
+        _check(self._check_metrics, "metrics")
 
     def _check_name(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -237,6 +246,15 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             f"anybody who reaches {self.listen} could publish and listen. Say who may: add the "
             "lines that `tidings token NAME` prints, or an `authority` under [tls] for clients "
             "with certificates; or listen on 127.0.0.1"
+        )
+
+    def _check_metrics(self) -> None:
+        if self.metrics is None or parse_address(self.metrics).is_loopback or self.tokens:
+            return
+        raise TidingsError(
+            f"anybody who reaches {self.metrics} could read the numbers. Say who may: add the "
+            "lines that `tidings token NAME` prints, and have Prometheus show that token; or "
+            "serve them on 127.0.0.1"
         )
 
     def _seen_from(self, folder: Path) -> Configuration:

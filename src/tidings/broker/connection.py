@@ -10,14 +10,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
+from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future
 from math import inf
 from time import monotonic
 from typing import Any, Final
 
 from tidings.broker.counts import Counts
+from tidings.broker.decoding import Decoding
 from tidings.node import Refused
-from tidings.node.wire import Reader, Splitter, WireError, encode
+from tidings.node.wire import Splitter, WireError, encode
 
 _log = logging.getLogger(__name__)
 
@@ -42,13 +45,15 @@ class Connection(asyncio.Protocol):
         self,
         made: Callable[[Connection], None],
         *,
-        reader: Reader,
+        decoding: Decoding,
         frame: int,
         memory: int,
         counts: Counts,
     ) -> None:
         """Frames of more than `frame` bytes are refused; above `memory` bytes it is full."""
-        self._decode = reader.decode
+        self._decoding = decoding
+        self._undecoded: deque[bytes] = deque()
+        """The payload that a thread decodes, and those that came behind it."""
         self._made = made
         self.frame = frame
         self.memory = memory
@@ -69,9 +74,9 @@ class Connection(asyncio.Protocol):
         self.most = inf
         """Whoever leaves more bytes than this unread is cut off."""
         self.is_full = self.is_closing = False
-        self.heard_at = self.opened_at = monotonic()
-        self.is_asked = False
-        """It has been silent, and was asked whether it is there."""
+        self.heard_at = monotonic()
+        self.asked_at: float | None = None
+        """When it was asked whether it is there, if it has said nothing since."""
         self.waited = (0, 0.0)
         """How many bytes it had to take when it was last seen to take some, and when that was."""
         self._holds = 0
@@ -87,11 +92,19 @@ class Connection(asyncio.Protocol):
         self._counts.opened += 1
         self._made(self)
 
+    def take_over(self, transport: asyncio.Transport, size: int) -> None:
+        """Go on with a transport behind a greeting of this size; nothing is read until `go_on`."""
+        self._holds = 1
+        self._counts.bytes_in += size
+        transport.pause_reading()
+        transport.set_protocol(self)
+        self.connection_made(transport)
+
     def data_received(self, data: bytes) -> None:
         if self.is_closing:
             return
         self.heard_at = monotonic()
-        self.is_asked = False
+        self.asked_at = None
         self._counts.bytes_in += len(data)
         try:
             for payload in self._splitter.feed(data):
@@ -119,8 +132,41 @@ class Connection(asyncio.Protocol):
 
     def _take(self, payload: bytes) -> bool:
         """Handle a frame; whether more may follow."""
-        self.receive(self._decode(payload), len(payload))
+        if self._undecoded:
+            self._undecoded.append(payload)
+            return True
+        messages = self._decoding.at_once(payload)
+        if messages is None:
+            self._undecoded.append(payload)
+            self._decode_apart(payload)
+        else:
+            self.receive(messages, len(payload))
         return not self.is_closing
+
+    def _decode_apart(self, payload: bytes) -> None:
+        """Decode a frame in a thread; what comes behind it waits, and no more is read."""
+        self.hold()
+        loop = asyncio.get_running_loop()
+
+        def done(work: Future[list[Any]]) -> None:
+            if not work.cancelled() and not loop.is_closed():
+                loop.call_soon_threadsafe(self._decoded, work)
+
+        self._decoding.apart(payload).add_done_callback(done)
+
+    def _decoded(self, work: Future[list[Any]]) -> None:
+        waiting, self._undecoded = self._undecoded, deque()
+        if self.is_closing:
+            return
+        try:
+            self.receive(work.result(), len(waiting.popleft()))
+            may_follow = not self._is_gone
+            while waiting and may_follow and not self._undecoded:
+                may_follow = self._take(waiting.popleft())
+        except WireError as problem:
+            self.refuse(str(problem))
+        self._undecoded += waiting
+        self.go_on()
 
     # -- frames --------------------------------------------------------------------------------
 
@@ -166,15 +212,6 @@ class Connection(asyncio.Protocol):
     def _is_gone(self) -> bool:
         """Whether the other end has hung up, even if `connection_lost` is yet to be called."""
         return self.is_closing or self._transport.is_closing()
-
-    def enlarge(self, *, frame: int, memory: int) -> None:
-        """Allow for more than before; to be called before anything follows the greeting."""
-        if self._splitter.held:
-            self.refuse("wait for Welcome before saying more")
-            return
-        self.frame, self.memory = frame, memory
-        self._splitter = Splitter(frame)
-        self._transport.set_write_buffer_limits(high=memory, low=memory // 4)
 
     # -- holding back, and the end -------------------------------------------------------------
 

@@ -1,6 +1,8 @@
 """Copying: a client is handed the broker's log as it is stored, a piece at a time.
 
 Nothing is decoded on the way, and the node has no part in it: what is committed does not change.
+Only copies for bulk subscribers, which are nobody else's, come as blanks: whoever reads a log must
+see each tick, and there learns no more than that there is a copy.
 A piece is read by a thread of its own, so that nobody else waits for the disk, and a client that
 does not take what it is sent has the next piece read only when it has.
 """
@@ -14,8 +16,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from msgspec.structs import replace
+
+from tidings.broker.database import LogDamageError
+from tidings.delivery.copies import FOR
+from tidings.events import Notification
 from tidings.node import Refused
-from tidings.node.wire import Copied, Copy
+from tidings.node.archive import damaged
+from tidings.node.wire import Copied, Copy, pack, unpack
 
 if TYPE_CHECKING:
     from tidings.broker.connection import Connection
@@ -31,27 +39,46 @@ _MOST: Final = 64
 _Piece: TypeAlias = tuple[int, int, tuple[bytes, ...]]
 
 
-class Copier:
-    """Reads pieces of one log, in a thread."""
+_BLANK: Final = Notification({FOR: True})
+_SIGN: Final = FOR.encode()
 
-    def __init__(self, store: Store, stream: str) -> None:
-        self.stream = stream
+
+def blanked(block: bytes, stream: str) -> bytes:
+    """A block of a log in which there is nothing of copies for bulk subscribers but their ticks."""
+    if _SIGN not in block:
+        return block
+    return pack(
+        replace(event, notification=_BLANK) if FOR in event.notification.attributes else event
+        for event in unpack(block, stream)
+    )
+
+
+class Copier:
+    """Reads pieces of a broker's logs, in a thread."""
+
+    def __init__(self, store: Store, broker: str) -> None:
+        self.broker = broker
         self._store = store
         self._loop = asyncio.get_running_loop()
         self._thread = ThreadPoolExecutor(1, "tidings-copy")
         self._is_closed = False
 
-    @property
-    def last(self) -> int:
-        """The last tick on the disk."""
-        return self._store.span().last
+    def last(self, stream: str) -> int | None:
+        """The last tick of a stream on the disk; None if this broker has no such stream."""
+        span = self._store.spans().get(stream)
+        return None if span is None else span.last
 
     def read(self, request: Copy, copies: Copies) -> None:
         """Read what is asked for; `copies.was_read` is told."""
         if self._is_closed:
             return
-        work = self._thread.submit(self._store.copy, request.after, upto=request.upto, size=_PIECE)
+        work = self._thread.submit(self._read, request)
         work.add_done_callback(partial(self._from_thread, request, copies))
+
+    def _read(self, request: Copy) -> _Piece:
+        stream, after = request.stream, request.after
+        since, upto, blocks = self._store.copy(stream, after, upto=request.upto, size=_PIECE)
+        return since, upto, tuple([blanked(block, stream) for block in blocks])
 
     def _from_thread(self, request: Copy, copies: Copies, work: Future[_Piece]) -> None:
         if not self._loop.is_closed() and not work.cancelled():
@@ -75,9 +102,9 @@ class Copies:
 
     def ask(self, request: Copy) -> str | None:
         """Answer this when its turn comes; or at once, why that cannot be."""
-        if request.stream != self._copier.stream:
+        if self._copier.last(request.stream) is None:
             return (
-                f"this is the broker {self._copier.stream}, which has no log of {request.stream!r}"
+                f"this is the broker {self._copier.broker}, which has no log of {request.stream!r}"
             )
         if request.after < 0:
             return f"ticks are counted from 1: nothing lies behind {request.after}"
@@ -105,13 +132,21 @@ class Copies:
         problem = work.exception()
         if problem is not None:
             _log.error("cannot copy the log: %s", problem)
-            self._answer = Refused(request.id, f"the log cannot be read: {problem}")
+            self._answer = self._not_said(request, problem)
         else:
             self._answer = self._said(request, *work.result())
         self.go_on()
 
+    def _not_said(self, request: Copy, problem: BaseException) -> Refused:
+        if not isinstance(problem, LogDamageError):
+            return Refused(request.id, f"the log cannot be read: {problem}")
+        stream, since, upto = request.stream, problem.since, problem.upto
+        reason = f"{damaged(stream, since, upto)}; continue from {stream}:{upto}"
+        return Refused(request.id, reason, {stream: upto}, stream, request.after)
+
     def _said(self, request: Copy, since: int, upto: int, blocks: tuple[bytes, ...]) -> Any:
-        stream, last = self._copier.stream, self._copier.last
+        stream, last = request.stream, self._copier.last(request.stream)
+        assert last is not None
         if since > request.after:
             reason = (
                 f"tick {request.after + 1} of {stream} is no longer kept; "
@@ -120,8 +155,8 @@ class Copies:
             return Refused(request.id, reason, {stream: since}, stream, request.after)
         if request.after > last:
             reason = (
-                f"{stream} ends at tick {last}, before tick {request.after}; "
-                f"continue from {stream}:{last}"
+                f"{stream} ends at tick {last}, before tick {request.after}: what came behind that "
+                f"was lost by its broker; continue from {stream}:{last}"
             )
             return Refused(request.id, reason, {stream: last}, stream, request.after)
         return Copied(request.id, blocks, upto, max(last, upto))

@@ -23,6 +23,7 @@ class Counts:
         "opened",
         "published",
         "refused",
+        "replaced",
     )
 
     def __init__(self) -> None:
@@ -38,6 +39,8 @@ class Counts:
         """Events of live subscriptions that were not sent, since the client did not read."""
         self.refused = 0
         """Requests and connections."""
+        self.replaced = 0
+        """Nodes that could not be trusted any more."""
         self.bytes_in = self.bytes_out = 0
         self.commit_seconds = 0.0
         self.commits = [0] * (len(STEPS) + 1)

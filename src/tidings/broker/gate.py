@@ -1,8 +1,10 @@
-"""The gate: greets whoever connects, lets them in or tells them why not, and sees who has left.
+"""The gate: lets those in who have greeted, or says why not, and sees who has left.
 
 Hello ──▶ admitted? ──┬── client ──▶ a session behind its `Border`
                       ├── broker ──▶ one of the `Links`
                       └── client that asks for the status: told, and seen off
+
+Who has not greeted yet is with the `Arrivals`.
 """
 
 from __future__ import annotations
@@ -10,23 +12,25 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from secrets import token_hex
 from time import monotonic
-from typing import Any, Final
+from typing import Final
 
 from tidings.broker.admission import Admission, UnwelcomeError
 from tidings.broker.border import Border
 from tidings.broker.configuration import Limits
 from tidings.broker.connection import Connection
+from tidings.broker.decoding import ClientReader, Decoding
 from tidings.broker.host import Host
 from tidings.broker.links import Links
 from tidings.broker.status import ASK, Status
-from tidings.node.wire import ACCESS, VERSION, Hello, Ping, Reader, Welcome, WireLimits
+from tidings.node import Refused
+from tidings.node.wire import ACCESS, UNLIMITED, VERSION, Hello, Ping, Reader, Welcome, WireLimits
 
 _log = logging.getLogger(__name__)
 
-_GREETING: Final = 10.0
-"""Whoever connects has so many seconds to say who they are."""
 _STALLED: Final = 20
 """A client that has stopped reading is given so many times the usual patience."""
 _LINK_FRAME: Final = 256 << 20
@@ -56,20 +60,15 @@ class Gate:
         self.links: Links | None = None
         self.connections: set[Connection] = set()
         self.is_closing = False
+        self._threads = ThreadPoolExecutor(2, "tidings-decode")
         # How many attributes are too many is for the border to say, which refuses only one event.
-        self._reader = Reader(WireLimits(attributes=limits.frame))
+        most = WireLimits(attributes=limits.frame)
+        self._clients = Decoding(ClientReader(most), self._threads)
+        # A neighbour speaks for many clients, and may have joined their filters.
+        trusted = replace(UNLIMITED, attributes=most.attributes, depth=most.depth)
+        self._neighbours = Decoding(Reader(trusted), self._threads)
         self._task: asyncio.Task[None] | None = None
         self._emptied: asyncio.Future[None] | None = None
-
-    def accepted(self) -> Connection:
-        """The protocol for a connection that comes in."""
-        return Connection(
-            self._made,
-            reader=self._reader,
-            frame=self._limits.frame,
-            memory=self._limits.memory,
-            counts=self._host.counts,
-        )
 
     def dialled(self, made: Callable[[Connection], None]) -> Connection:
         """The protocol for a connection to a neighbour."""
@@ -78,11 +77,15 @@ class Gate:
             self._watch(connection)
             made(connection)
 
+        return self._connection(begin, is_link=True)
+
+    def _connection(self, made: Callable[[Connection], None], *, is_link: bool) -> Connection:
+        limits = self._limits
         return Connection(
-            begin,
-            reader=self._reader,
-            frame=_LINK_FRAME,
-            memory=_LINK_MEMORY,
+            made,
+            decoding=self._neighbours if is_link else self._clients,
+            frame=_LINK_FRAME if is_link else limits.frame,
+            memory=_LINK_MEMORY if is_link else limits.memory,
             counts=self._host.counts,
         )
 
@@ -97,64 +100,64 @@ class Gate:
         if self._emptied is not None and not self.connections and not self._emptied.done():
             self._emptied.set_result(None)
 
-    def _made(self, connection: Connection) -> None:
-        self._watch(connection)
-        if self.is_closing:
-            connection.farewell("the broker is shutting down")
-        elif len(self.connections) > self._limits.connections:
-            connection.refuse(
-                f"{self._name} has all the {self._limits.connections} connections that it may have"
-            )
-        else:
-            connection.receive = lambda messages, size: self._greeted(connection, messages, size)
-
-    def _greeted(self, connection: Connection, messages: list[Any], size: int) -> None:
-        if not messages:
-            return
-        hello = messages[0]
-        if not isinstance(hello, Hello):
-            connection.refuse("the first message must be Hello")
-            return
+    def greeted(self, transport: asyncio.Transport, hello: Hello, size: int) -> Refused | None:
+        """Let somebody in who has said Hello in a frame of this size, or say why not."""
         try:
-            principal = self._admission.admit(hello, connection.certificate)
+            principal = self._admission.admit(hello, transport.get_extra_info("peercert"))
         except UnwelcomeError as problem:
-            connection.label = f"{hello.role} {hello.name!r}"
-            connection.refuse(str(problem), id=ACCESS)
-            return
-        if hello.role == "broker":
+            return Refused(ACCESS, str(problem))
+        is_link, asks = hello.role == "broker", hello.options.get(ASK) == "status"
+        if self.is_closing:
+            return Refused("", "the broker is shutting down")
+        if not is_link and not asks and len(self._host.sessions) >= self._limits.connections:
+            most = self._limits.connections
+            return Refused("", f"{self._name} has all the {most} clients that it may have")
+        connection = self._connection(self._watch, is_link=is_link)
+        connection.take_over(transport, size)
+        if is_link:
             self._let_broker_in(connection, hello)
-        elif hello.options.get(ASK) == "status":
+        elif asks:
             connection.send([self._status()])
             connection.close()
         else:
             self._let_client_in(connection, hello, principal)
-        if len(messages) > 1 and not connection.is_closing:
-            connection.receive(messages[1:], size)
+        connection.go_on()
+        return None
 
     def _let_client_in(self, connection: Connection, hello: Hello, principal: str) -> None:
         name = hello.name or token_hex(8)
-        connection.send([self._welcome()])
-        Border(connection, self._host, principal=principal, name=name, limits=self._limits).open()
+        connection.send([self._welcome(principal)])
+        Border(
+            connection,
+            self._host,
+            principal=principal,
+            name=name,
+            limits=self._limits,
+            may_deliver=self._admission.may_deliver(principal),
+        ).open()
 
     def _let_broker_in(self, connection: Connection, hello: Hello) -> None:
         assert self.links is not None
         refusal = self.links.adopt(
-            hello.name, connection, dialled_by=hello.name, address=hello.options.get("address")
+            hello.name,
+            connection,
+            dialled_by=hello.name,
+            address=hello.options.get("address"),
+            instance=hello.options.get("instance"),
         )
         if refusal is not None:
             connection.farewell(refusal)
             return
-        connection.enlarge(frame=_LINK_FRAME, memory=_LINK_MEMORY)
         connection.send([self._welcome()])  # before all that the node has to say: see `Host`
 
-    def _welcome(self) -> Welcome:
+    def _welcome(self, principal: str = "") -> Welcome:
         limits = self._limits
         told = {
             "frame": limits.frame,
             "attributes": limits.attributes,
             "subscriptions": limits.subscriptions,
         }
-        return Welcome(VERSION, self._name, told, self._lake)
+        return Welcome(VERSION, self._name, told, self._lake, principal)
 
     # -- keeping alive -------------------------------------------------------------------------
 
@@ -173,10 +176,6 @@ class Gate:
         for connection in list(self.connections):
             if connection.is_closing:
                 continue
-            if not connection.label:
-                if now - connection.opened_at > _GREETING:
-                    connection.refuse(f"nobody has said Hello for {_GREETING:g} seconds")
-                continue
             quiet = now - connection.heard_at
             if connection.is_full:
                 if connection.waited[0] != connection.waiting:
@@ -188,10 +187,11 @@ class Gate:
                     connection.send(
                         [Ping()]
                     )  # it cannot be heard, but should hear that we are here
-            elif quiet > 2 * silence and connection.is_asked:
-                connection.cut_off(f"has been silent for {quiet:.0f} seconds")
-            elif quiet > silence and not connection.is_asked:
-                connection.is_asked = True
+            elif connection.asked_at is not None:
+                if now - connection.asked_at > silence:
+                    connection.cut_off(f"has been silent for {quiet:.0f} seconds")
+            elif quiet > silence:
+                connection.asked_at = now
                 connection.send([Ping()])
 
     def _patience(self, connection: Connection) -> float:
@@ -211,6 +211,7 @@ class Gate:
         """See everybody off, with all that was sent to them if they take it in time."""
         if self._task is not None:
             self._task.cancel()
+        self._threads.shutdown(wait=False, cancel_futures=True)
         for connection in list(self.connections):
             connection.farewell("the broker is shutting down")
         if self.connections:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
+from math import inf
 from time import monotonic, time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from tidings.broker.copying import Copier
 from tidings.broker.counts import Counts
+from tidings.broker.database import LogDamageError
 from tidings.broker.pipeline import Outlet, Pipeline
 from tidings.broker.refusals import Refusals
+from tidings.events import TidingsError
 from tidings.node import (
+    SESSION,
     Accepted,
     Append,
     Deliver,
@@ -24,14 +28,19 @@ from tidings.node import (
     LinkDown,
     Missed,
     Node,
+    Raise,
     Read,
+    Recall,
+    Recalled,
     Records,
     Refused,
     Reply,
     Send,
+    Span,
     Store,
     Sync,
     Trimmed,
+    Unreadable,
     Wake,
     Woken,
 )
@@ -41,9 +50,17 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+Make: TypeAlias = Callable[[dict[str, Any], dict[str, Span]], Node]
+"""Makes a node, in the place of one that was damaged, of what is stored and logged."""
+
 _RETRY: Final = 1.0
+_TRIES: Final = 5
+"""Times that the log is read, a second apart, before whoever wants that is told it cannot be."""
 _DIGITS: Final = 19
 """No number of a publication has more; other ids are what clients make them."""
+
+
+_Found: TypeAlias = tuple[int, int, tuple[Event, ...]]
 
 
 class Host:
@@ -51,21 +68,35 @@ class Host:
 
     `sessions` and `links` say which connection leads to whom; an effect for somebody who is not
     there is dropped. A message goes to the connection that stood when the node wanted it sent.
+    Each connection of a client is a session of its own; `names` are those they publish under.
     """
 
-    def __init__(self, node: Node, store: disk.Store, counts: Counts, refusals: Refusals) -> None:
+    def __init__(
+        self, node: Node, store: disk.Store, counts: Counts, refusals: Refusals, make: Make
+    ) -> None:
+        """`make` is called for another node when this one is not to be trusted any more."""
+        self._make = make
         self.node = node
         self.store = store
         self.counts = counts
         self.sessions: dict[str, Outlet] = {}
+        self.names: dict[str, str] = {}
         self.links: dict[str, Outlet] = {}
-        self.first = store.span().first
-        """The first tick of the node's own log that is kept."""
-        self.pipeline = pipeline = Pipeline(store, counts, read=self._begin_read)
+        self.raised = store.raised
+        """Why the current epoch has begun, if that was when the store was opened, or later."""
+        self._attached: set[str] = set()
+        """The sessions that the node has accepted."""
+        self.pipeline = pipeline = Pipeline(
+            store, counts, read=self._begin_read, distrust=self._distrust
+        )
+        self._replacing: asyncio.Task[None] | None = None
+        """While the node is not to be trusted, and another is being made."""
+        self._neighbours: tuple[str, ...] = ()
         self._loop = asyncio.get_running_loop()
         self._is_closed = False
         self._refusals = refusals
         self._timer: asyncio.TimerHandle | None = None
+        self._firsts = {stream: span.first for stream, span in store.spans().items()}
         self._reader = ThreadPoolExecutor(2, "tidings-read")
         self.copier = Copier(store, node.name)
         self._performers: dict[type, Callable[[Any], None]] = {
@@ -75,20 +106,67 @@ class Host:
             Wake: self._wake,
             Store: self._store,
             Append: pipeline.append,
+            Raise: self._raise,
             Sync: pipeline.sync,
             Read: pipeline.read,
+            Recall: pipeline.read,
         }
 
     def start(self, neighbours: Iterable[str]) -> None:
         """The first thing to call. Nobody can be reached yet."""
+        self._neighbours = tuple(neighbours)
+        self._start_node()
+
+    def _start_node(self) -> None:
+        self._wake_by(inf)
         self._perform(self.node.start(monotonic(), time()))
-        for name in neighbours:
-            self.handle(LinkDown(name))
+        for name in self._neighbours:
+            if name not in self.links:
+                self.handle(LinkDown(name))
 
     def handle(self, input: Input) -> None:
         """Something has happened."""
-        if not self._is_closed:
-            self._perform(self.node.handle(input, monotonic()))
+        if self._is_closed or self._replacing is not None:
+            return
+        try:
+            effects = self.node.handle(input, monotonic())
+        except Exception as problem:
+            self._distrust(problem)
+        else:
+            self._perform(effects)
+
+    # -- a node that is not to be trusted ------------------------------------------------------
+
+    def _distrust(self, problem: Exception) -> None:
+        """Have another node take the place of this one, as after a crash: see `node.host`."""
+        if self._is_closed or self._replacing is not None:
+            return
+        _log.error("what the broker remembers is damaged; it begins anew", exc_info=problem)
+        self.counts.replaced += 1
+        self._replacing = self._loop.create_task(self._replace())
+
+    async def _replace(self) -> None:
+        self._hang_up()
+        while not await self.pipeline.settle(_RETRY):
+            continue  # what was to be kept may yet be
+        while (stored := await self._content()) is None:
+            await asyncio.sleep(_RETRY)
+        self.node = await asyncio.to_thread(self._make, stored, self.store.spans())
+        self._hang_up()  # on those who have come meanwhile
+        self._replacing = None
+        self._start_node()
+
+    async def _content(self) -> dict[str, Any] | None:
+        try:
+            return await asyncio.to_thread(self.store.content)
+        except TidingsError as problem:
+            _log.error("cannot read the store: %s", problem)
+            return None
+
+    def _hang_up(self) -> None:
+        """Clients attach again, and say where they are."""
+        for outlet in list(self.sessions.values()):
+            outlet.close()
 
     def post(self, outlet: Outlet, message: Any) -> None:
         """Send this, too, behind all that the node wants sent so far."""
@@ -105,8 +183,14 @@ class Host:
 
     @property
     def last(self) -> int:
-        """The last tick of the node's own log that is kept."""
+        """The last tick of the node's current stream that is kept."""
         return self.pipeline.last
+
+    @property
+    def first(self) -> int:
+        """The first one."""
+        *_, span = self.store.spans().values()
+        return span.first
 
     @property
     def trouble(self) -> str | None:
@@ -143,23 +227,36 @@ class Host:
             if waiting and waiting[-1].__class__ is Accepted and waiting[-1].id == "publish":
                 waiting[-1] = answer  # it speaks for all before it
                 return
+        elif answer.__class__ is Accepted and answer.id == "attach":
+            self._attached.add(effect.session)
+            for refusal in self._remembered(self._name(effect.session)):
+                self.pipeline.out(outlet, refusal)
         elif answer.__class__ is Refused:
             self.counts.refused += 1
-            if answer.id.isdecimal() and len(answer.id) <= _DIGITS:
+            if answer.id == SESSION:
+                self._attached.discard(effect.session)
+                self.pipeline.end(outlet)
+            elif answer.id.isdecimal() and len(answer.id) <= _DIGITS:
                 number = int(answer.id)
-                self._store_all(self._refusals.add(effect.session, number, answer.reason))
+                name = self._name(effect.session)
+                self._store_all(self._refusals.add(name, number, answer.reason))
         elif answer.__class__ is Missed:
             self.counts.missed += answer.count
         self.pipeline.out(outlet, answer)
 
+    def _raise(self, effect: Raise) -> None:
+        _log.error("%s", effect.reason)
+        self.raised = effect.reason
+        self.pipeline.raise_epoch(effect)
+
     def _store(self, effect: Store) -> None:
         self.pipeline.store(effect)
-        kind, _, session = effect.key.partition(":")
+        kind, _, name = effect.key.partition(":")
         if kind == "publisher":  # what was refused is stored, and forgotten, with what is kept
             if effect.value is None:
-                self._store_all(self._refusals.forget(session))
+                self._store_all(self._refusals.forget(name))
             else:
-                self._store_all(self._refusals.kept(session, effect.value[0]))
+                self._store_all(self._refusals.kept(name, effect.value[0]))
 
     def _store_all(self, changes: list[Store]) -> None:
         for change in changes:
@@ -169,75 +266,123 @@ class Host:
 
     # -- refusals ------------------------------------------------------------------------------
 
-    def remember(self, session: str, number: int, reason: str) -> None:
+    def remember(self, name: str, number: int, reason: str) -> None:
         """A publication is not passed on to the node. If the answer is lost and a later one kept,
         the client would take both for kept: it is told again when it comes back."""
-        if number > self._published(session):  # else it was decided before
-            self._store_all(self._refusals.add(session, number, reason))
+        if number > self._published(name):  # else it was decided before
+            self._store_all(self._refusals.add(name, number, reason))
 
-    def remembered(self, session: str) -> list[Refused]:
-        """What to tell a session that comes back, before it hears what is kept.
+    def _remembered(self, name: str) -> list[Refused]:
+        """What to tell whoever comes back under a name, before it hears what is kept.
 
         What was refused behind that is forgotten: its client will send it again, or leave it out.
         """
-        self._store_all(self._refusals.forget(session, above=self._published(session)))
-        return self._refusals.of(session)
+        self._store_all(self._refusals.forget(name, above=self._published(name)))
+        return self._refusals.of(name)
 
-    def forget(self, session: str) -> None:
-        """A session has left for good."""
-        self._store_all(self._refusals.forget(session))
+    def _name(self, session: str) -> str:
+        return self.names.get(session, session)
 
-    def _published(self, session: str) -> int:
+    def forget(self, name: str) -> None:
+        """Nobody will come back under a name."""
+        self._store_all(self._refusals.forget(name))
+
+    def _published(self, name: str) -> int:
         deliveries = self.node.deliveries
-        return 0 if deliveries is None else deliveries.published(session)
+        return 0 if deliveries is None else deliveries.publishers[name].number
 
     # -- time ----------------------------------------------------------------------------------
 
     def _wake(self, effect: Wake) -> None:
+        self._wake_by(effect.at)
+
+    def _wake_by(self, at: float) -> None:
+        """Wake the node then, or in time for its next check, whatever it remembers of that."""
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.call_later(max(0.0, effect.at - monotonic()), self._woken)
+        seconds = min(max(0.0, at - monotonic()), self.node.settings.check)
+        self._timer = None
+        if seconds < inf:
+            self._timer = self._loop.call_later(seconds, self._woken)
 
     def _woken(self) -> None:
-        self._timer = None
+        self._wake_by(inf)
         self.handle(Woken())
 
     # -- the log -------------------------------------------------------------------------------
 
-    def _begin_read(self, effect: Read) -> None:
-        if not self._is_closed:
+    def _begin_read(self, effect: Read | Recall, tries: int = 1) -> None:
+        if self._is_closed:
+            return
+        node = self.node
+        if isinstance(effect, Recall):
+            looked = self._reader.submit(lambda: (self.store.content(), self.store.spans()))
+            looked.add_done_callback(partial(self._from_thread, self._was_recalled, node))
+        else:
             work = self._reader.submit(
-                self.store.read, effect.since, after=effect.after, limit=effect.limit
+                self.store.read,
+                effect.stream,
+                effect.since,
+                after=effect.after,
+                limit=effect.limit,
             )
-            work.add_done_callback(partial(self._from_thread, effect))
+            work.add_done_callback(
+                partial(self._from_thread, self._was_read, (node, effect, tries))
+            )
 
-    def _from_thread(self, effect: Read, work: Future[tuple[int, int, tuple[Event, ...]]]) -> None:
+    def _from_thread(
+        self, done: Callable[[Any, Future[Any]], None], about: object, work: Future[Any]
+    ) -> None:
         if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._was_read, effect, work)
+            self._loop.call_soon_threadsafe(done, about, work)
 
-    def _was_read(self, effect: Read, work: Future[tuple[int, int, tuple[Event, ...]]]) -> None:
-        if work.cancelled():
-            return  # the host was closed before
+    def _was_recalled(
+        self, node: Node, work: Future[tuple[dict[str, Any], dict[str, Span]]]
+    ) -> None:
+        if work.cancelled() or node is not self.node:
+            return
         problem = work.exception()
         if problem is not None:
-            _log.error("cannot read the store: %s", problem)
-            self._loop.call_later(_RETRY, self._begin_read, effect)
-        else:
+            _log.error("cannot read the store: %s", problem)  # the node will ask again
+            return
+        self._attached &= self.sessions.keys()
+        there = {name: self.sessions[name].is_full for name in self._attached}
+        self.handle(Recalled(*work.result(), there, frozenset(self.links)))
+
+    def _was_read(self, asked: tuple[Node, Read, int], work: Future[_Found]) -> None:
+        node, effect, tries = asked
+        if work.cancelled() or node is not self.node:
+            return  # the host was closed before, or nobody waits for it any more
+        problem = work.exception()
+        if problem is None:
             self.handle(Records(effect.number, *work.result()))
+            return
+        _log.error("cannot read the store: %s", problem)
+        if isinstance(problem, LogDamageError):
+            self.handle(Unreadable(effect.number, problem.since, problem.upto))
+        elif tries < _TRIES:
+            self._loop.call_later(_RETRY, self._begin_read, effect, tries + 1)
+        else:  # nobody knows how much of it
+            span = self.store.spans()[effect.stream]
+            since = max(effect.since, span.first - 1)
+            self.handle(Unreadable(effect.number, since, max(since, span.last)))
 
     async def trim(
-        self, *, before: float | None, size: int | None, upto: int | None = None
+        self, *, before: float | None, size: int | None, upto: Mapping[str, int] | None = None
     ) -> None:
-        """Let go of events that are older, or more than so many bytes; of none behind a tick."""
-        first = await asyncio.to_thread(self.store.trim, before=before, size=size, upto=upto)
-        if first != self.first:
-            _log.info("events before %d are no longer kept", first)
-            self.first = first
-            self.handle(Trimmed(first))
+        """Let go of events that are older, or more than so many bytes: see `Store.trim`."""
+        await asyncio.to_thread(self.store.trim, before=before, size=size, upto=upto)
+        for stream, span in self.store.spans().items():
+            if span.first > self._firsts.get(stream, 1):
+                _log.info("events of %s before %d are no longer kept", stream, span.first)
+                self._firsts[stream] = span.first
+                self.handle(Trimmed(stream, span.first))
 
     async def close(self) -> None:
         """Do nothing more. What was committed is kept."""
         self._is_closed = True
+        if self._replacing is not None:
+            self._replacing.cancel()
         if self._timer is not None:
             self._timer.cancel()
         await self.pipeline.close()

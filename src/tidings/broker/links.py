@@ -4,6 +4,10 @@ Both ends may dial, and may do so at the same time. Of two connections between t
 the one survives that the broker with the smaller name has dialled; of two that the same broker
 has dialled, the later, since the earlier must be dead. Both ends decide alike, each by itself,
 as soon as they see the second connection.
+
+A broker that dials also says which process it is. If another process comes under the name of one
+that is linked, the first keeps its place for as long as it answers: it may have been left behind
+by a restart, but there may also be two brokers of one name, which must not take turns.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ import ssl
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from random import random
+from time import monotonic
 from typing import Any, Final
 
 from tidings.broker.configuration import Neighbour
@@ -32,6 +37,10 @@ _LONGEST_PAUSE: Final = 15.0
 _MOST: Final = 256 << 20
 """A neighbour that leaves so many bytes unread is better off with a new link, and fetching. To
 read nothing from it instead, as from clients, would not do: two that do so wait for ever."""
+_CONTEST: Final = 2.0
+"""Seconds that a neighbour has to answer when somebody else comes under its name."""
+_RECENT: Final = 60.0
+"""Seconds for which a name counts as contested after somebody else came under it."""
 _PATIENCE: Final = 10.0
 """Seconds that a neighbour has to answer when dialled."""
 
@@ -58,6 +67,10 @@ class Links:
         self._trust = trust
         self._up: dict[str, tuple[Connection, str]] = {}
         """For each neighbour the connection, and who dialled it."""
+        self._instances: dict[str, object] = {}
+        """Which process each is, of those that have dialled."""
+        self._contested: dict[str, tuple[str, float]] = {}
+        """Where somebody else came from under a neighbour's name, and when last."""
         self._ended: dict[str, asyncio.Event] = {name: asyncio.Event() for name in neighbours}
         self._tasks: list[asyncio.Task[None]] = []
         self.addresses = {n: each.address for n, each in neighbours.items()}
@@ -88,12 +101,31 @@ class Links:
 
     # -- one connection for each ---------------------------------------------------------------
 
+    @property
+    def contested(self) -> dict[str, tuple[str, str]]:
+        """The neighbours under whose name somebody else has come lately: where both are."""
+        late = monotonic() - _RECENT
+        return {
+            name: (self._up[name][0].address, other)
+            for name, (other, at) in self._contested.items()
+            if at > late and name in self._up
+        }
+
     def adopt(
-        self, name: str, connection: Connection, *, dialled_by: str, address: object = None
+        self,
+        name: str,
+        connection: Connection,
+        *,
+        dialled_by: str,
+        address: object = None,
+        instance: object = None,
     ) -> str | None:
         """Take a connection for the link, in the place of another if need be; or why not."""
         before = self._up.get(name)
         if before is not None:
+            known = self._instances.get(name)
+            if instance is not None and known is not None and instance != known:
+                return self._contest(name, before[0], connection)
             if dialled_by != before[1] and dialled_by != min(self._name, name):
                 return f"{self._name} and {name} are linked already"
             before[0].lost = lambda: None
@@ -102,6 +134,7 @@ class Links:
             own = connection.address.rpartition(":")[0]
             self.addresses[name] = own + address if address.startswith(":") else address
         self._up[name] = (connection, dialled_by)
+        self._instances[name] = instance
         connection.label = f"broker {name}"
         connection.most = _MOST
         connection.receive = lambda messages, size: self._receive(name, connection, messages, size)
@@ -111,6 +144,25 @@ class Links:
         _log.info("linked with %s at %s", name, connection.address)
         self._host.handle(LinkUp(name))
         return None
+
+    def _contest(self, name: str, before: Connection, connection: Connection) -> str:
+        """Somebody else comes under a neighbour's name: find out whether the neighbour is there."""
+        asked = monotonic()
+        before.send([Ping()])
+
+        def judge() -> None:
+            if self._up.get(name, (None,))[0] is not before:
+                return
+            if before.heard_at >= asked:
+                self._contested[name] = (connection.address, asked)
+            else:
+                before.cut_off("says nothing while another process comes under its name")
+
+        asyncio.get_running_loop().call_later(_CONTEST, judge)
+        return (
+            f"another broker {name} is linked with {self._name} already, from {before.address}; "
+            "each broker needs a name of its own"
+        )
 
     def _lost(self, name: str) -> None:
         del self._up[name], self._host.links[name]
@@ -156,7 +208,13 @@ class Links:
 
     async def _dial(self, name: str, address: Address, neighbour: Neighbour) -> None:
         """Connect, greet and adopt; an error says why it was in vain."""
-        hello = Hello(VERSION, "broker", self._name, _token(neighbour), {"address": self._address})
+        hello = Hello(
+            VERSION,
+            "broker",
+            self._name,
+            _token(neighbour),
+            {"address": self._address, "instance": self._host.node.instance},
+        )
         answered: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
 
         def made(connection: Connection) -> None:

@@ -1,4 +1,8 @@
-"""Metrics: what a broker counts, in the format of Prometheus, over HTTP."""
+"""Metrics: what a broker counts, in the format of Prometheus, over HTTP.
+
+On the loopback address everybody may ask. Elsewhere the request has to show one of the broker's
+tokens: `Authorization: Bearer TOKEN`.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,7 @@ from prometheus_client.registry import Collector
 from tidings.broker.counts import STEPS, Counts
 from tidings.broker.places import Address
 from tidings.broker.status import Status
+from tidings.broker.tokens import Tokens
 
 _LONGEST_REQUEST: Final = 8192
 _PATIENCE: Final = 5.0
@@ -25,6 +30,7 @@ _COUNTERS: Final = {
     "events_delivered": ("delivered", "Events handed to clients"),
     "events_missed": ("missed", "Events of live subscriptions not sent to slow clients"),
     "refusals": ("refused", "Requests and connections refused"),
+    "nodes_replaced": ("replaced", "Times that damaged memory was thrown away"),
     "received_bytes": ("bytes_in", "Bytes received"),
     "sent_bytes": ("bytes_out", "Bytes sent"),
 }
@@ -33,9 +39,13 @@ _COUNTERS: Final = {
 class Metrics(Collector):
     """A broker's numbers, read when somebody asks."""
 
-    def __init__(self, counts: Counts, status: Callable[[], Status]) -> None:
+    def __init__(
+        self, counts: Counts, status: Callable[[], Status], *, tokens: Tokens | None = None
+    ) -> None:
+        """Only who shows one of the `tokens` is answered; everybody, if none are given."""
         self._counts = counts
         self._status = status
+        self._tokens = tokens
         self._server: asyncio.Server | None = None
         self.registry = CollectorRegistry()
         self.registry.register(self)
@@ -84,15 +94,29 @@ class Metrics(Collector):
     def _response(self, head: bytes) -> bytes:
         method, _, rest = head.partition(b" ")
         path = rest.partition(b" ")[0].partition(b"?")[0]
-        if method != b"GET" or path not in (b"/metrics", b"/"):
+        more = ""
+        if self._tokens is not None and self._tokens.principal(_shown(head)) is None:
+            status, body = "401 Unauthorized", b"show a token of this broker\n"
+            more = "WWW-Authenticate: Bearer\r\n"
+        elif method != b"GET" or path not in (b"/metrics", b"/"):
             status, body = "404 Not Found", b"the metrics are at /metrics\n"
         else:
             status, body = "200 OK", generate_latest(self.registry)
         kind = "text/plain; version=0.0.4; charset=utf-8"
         return (
             f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\n"
-            f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+            f"Content-Length: {len(body)}\r\n{more}Connection: close\r\n\r\n"
         ).encode() + body
+
+
+def _shown(head: bytes) -> str:
+    """The token of a request; empty if there is none."""
+    for line in head.split(b"\r\n")[1:]:
+        name, _, value = line.partition(b":")
+        scheme, _, token = value.strip().partition(b" ")
+        if name.strip().lower() == b"authorization" and scheme.lower() == b"bearer":
+            return token.strip().decode("latin-1")
+    return ""
 
 
 def _gauges(status: Status) -> Iterator[Metric]:
@@ -107,6 +131,9 @@ def _gauges(status: Status) -> Iterator[Metric]:
     )
     yield GaugeMetricFamily(
         "tidings_trouble", "1 while nothing can be published", int(status.trouble is not None)
+    )
+    yield GaugeMetricFamily(
+        "tidings_warnings", "Warnings that `tidings network` shows", len(status.warnings)
     )
     if (lake := status.lake) is not None:
         yield GaugeMetricFamily(

@@ -5,14 +5,22 @@ from __future__ import annotations
 import asyncio
 import logging
 import resource
+import ssl
+import sys
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from secrets import token_hex
 from time import monotonic, time
 from typing import Any, Final
 
+import msgspec
+
 from tidings.broker import certificates
 from tidings.broker.admission import Admission
+from tidings.broker.arrivals import Arrivals
 from tidings.broker.configuration import Configuration
 from tidings.broker.counts import Counts
 from tidings.broker.gate import Gate
@@ -22,20 +30,36 @@ from tidings.broker.metrics import Metrics
 from tidings.broker.places import Address, parse_address
 from tidings.broker.refusals import Refusals
 from tidings.broker.retention import Archive, Archived
-from tidings.broker.status import LakeStatus, LinkStatus, Rates, Status, StreamStatus
+from tidings.broker.status import (
+    LakeStatus,
+    LinkStatus,
+    PrincipalStatus,
+    Rates,
+    Status,
+    StreamStatus,
+)
 from tidings.broker.store import SQLiteStore, StoreError
 from tidings.broker.tokens import Tokens
+from tidings.broker.unused import Unused
+from tidings.delivery.ages import HOUR, principal_of
 from tidings.events import TidingsError
 from tidings.node import Node, Span
+from tidings.node.learning import SESSION as LEARNING
+from tidings.node.messages import Heard
 
 _log = logging.getLogger(__name__)
 
-_BACKLOG: Final = 1024
 _TRIM: Final = 60.0
 """The log is trimmed so often,"""
 _TRIM_IN_TROUBLE: Final = 2.0
 """and so often while the disk is full, since that is how the store recovers."""
 _SAMPLE: Final = 1.0
+_STRANGERS: Final = 1024
+"""Connections of whoever has not said Hello, while their greetings are not read."""
+_FILES: Final = 512
+"""Open files that are kept for the store, the log, and greetings that are being read."""
+_NAMED: Final = 5
+"""Of the durable subscriptions of a principal that nobody uses, this many are named."""
 _UNSPECIFIED: Final = ("0.0.0.0", "::", "")
 
 
@@ -56,11 +80,15 @@ class Broker:
         """Where it listens, once it has started."""
         self.metrics_address: Address | None = None
         self._rates = Rates()
+        self._instance = token_hex(8)
+        """Tells this broker from another of the same name, whatever node it has."""
+        self._warned: set[str] = set()
         self._begun = monotonic()
         self._open = AsyncExitStack()
         self._tasks: list[asyncio.Task[None]] = []
         self.host: Host
         self.gate: Gate
+        self.arrivals: Arrivals
         self.links: Links
 
     async def __aenter__(self) -> Broker:
@@ -74,33 +102,34 @@ class Broker:
 
     async def start(self) -> None:
         """Come up with what the store holds, listen, and dial the neighbours."""
-        _allow_many_files()
         async with AsyncExitStack() as stack:
             await self._start(stack)
             self._open = stack.pop_all()
 
     async def _start(self, stack: AsyncExitStack) -> None:
         configuration = self.configuration
+        clients, strangers = self._places(_allow_many_files())
         listening = self._tls()
         store = await asyncio.to_thread(SQLiteStore, configuration.store, self.name)
         stack.callback(store.close)
         stored = await asyncio.to_thread(store.content)
-        node = await asyncio.to_thread(self._node, stored, store.span())
-        self.host = Host(node, store, self.counts, Refusals(stored))
+        node = await asyncio.to_thread(self._node, stored, store.spans())
+        again = partial(self._node, was_damaged=True)
+        self.host = Host(node, store, self.counts, Refusals(stored), again)
         stack.push_async_callback(self.host.close)
         self.gate = Gate(
             self.name,
             self.host,
             self._admission(),
-            configuration.limits,
+            msgspec.structs.replace(configuration.limits, connections=clients),
             self.status,
             lake=configuration.retention.lake,
         )
         self.host.start(configuration.neighbours)
-        self._server = await self._listen(listening)
-        stack.callback(self._server.close)
-        host, port = self._server.sockets[0].getsockname()[:2]
-        self.address = Address(host, port)
+        self.arrivals = Arrivals(self.gate.greeted, self.counts, tls=listening, most=strangers)
+        stack.callback(self.arrivals.close)
+        self.address = await self.arrivals.bind(configuration.address)
+        host, port = self.address
         self.links = self.gate.links = Links(
             self.name,
             configuration.links,
@@ -110,27 +139,52 @@ class Broker:
             trust=certificates.dialling(configuration.tls),
         )
         if configuration.metrics is not None:
-            metrics = Metrics(self.counts, self.status)
-            self.metrics_address = await _served(metrics, parse_address(configuration.metrics))
+            asked = parse_address(configuration.metrics)
+            tokens = None if asked.is_loopback else Tokens(configuration.tokens)
+            metrics = Metrics(self.counts, self.status, tokens=tokens)
+            self.metrics_address = await _served(metrics, asked)
             stack.push_async_callback(metrics.close)
         if not await self.host.pipeline.settle(configuration.drain):
             raise TidingsError(self.host.trouble or "the store does not answer")
-        await self._server.start_serving()
+        self.arrivals.start()
         self.gate.start()
         self.links.start()
         self._tasks = [
             asyncio.create_task(self._keep_trimming()),
+            asyncio.create_task(self._keep_warning()),
             asyncio.create_task(self._keep_sampling()),
         ]
 
-    def _node(self, stored: dict[str, Any], log: Span) -> Node:
+    def _places(self, files: int) -> tuple[int, int]:
+        """How many clients may be connected, and how many who have not said Hello.
+
+        Together they leave enough open files for the neighbours and the store.
+        """
+        strangers = min(_STRANGERS, files // 4)
+        wanted = self.configuration.limits.connections
+        most = files - strangers - _FILES - 2 * len(self.configuration.neighbours)
+        if most < wanted:
+            _log.warning(
+                "%d files may be open: %d clients are let in, not %d. More are allowed by "
+                "`ulimit -n`, or LimitNOFILE of systemd",
+                files,
+                max(1, most),
+                wanted,
+            )
+        return max(1, min(wanted, most)), strangers
+
+    def _node(
+        self, stored: dict[str, Any], logs: dict[str, Span], *, was_damaged: bool = False
+    ) -> Node:
         configuration = self.configuration
         return Node(
             self.name,
             configuration.settings,
             neighbours=dict.fromkeys(configuration.neighbours, "peer"),
             stored=stored,
-            log=log,
+            logs=logs,
+            instance=self._instance,
+            was_damaged=was_damaged,
         )
 
     def _admission(self) -> Admission:
@@ -140,32 +194,14 @@ class Broker:
             tokens=Tokens(self.configuration.tokens),
             trusts_certificates=tls is not None and tls.authority is not None,
             neighbours=self.configuration.neighbours,
+            deliverers=self.configuration.deliverers,
         )
 
-    def _tls(self) -> Any:
+    def _tls(self) -> ssl.SSLContext | None:
         tls = self.configuration.tls
         if tls is None:
             return None
         return certificates.accepting(tls, needs_certificate=not self.configuration.tokens)
-
-    async def _listen(self, context: Any) -> asyncio.Server:
-        address = self.configuration.address
-        more: dict[str, Any] = {} if context is None else {"ssl_handshake_timeout": 10.0}
-        try:
-            return await asyncio.get_running_loop().create_server(
-                self._accepted,
-                *address,
-                ssl=context,
-                backlog=_BACKLOG,
-                start_serving=False,
-                **more,
-            )
-        except OSError as problem:
-            reason = problem.strerror or str(problem)
-            raise TidingsError(f"cannot listen on {address}: {reason}") from None
-
-    def _accepted(self) -> asyncio.Protocol:
-        return self.gate.accepted()
 
     # -- while it runs -------------------------------------------------------------------------
 
@@ -180,17 +216,31 @@ class Broker:
                 await asyncio.sleep(_TRIM_IN_TROUBLE)
                 waited += _TRIM_IN_TROUBLE
 
+    async def _keep_warning(self) -> None:
+        deliveries = self.host.node.deliveries
+        assert deliveries is not None
+        unused = Unused(deliveries.holdings)
+        while True:
+            for sentence in unused.look():
+                _log.warning("%s", sentence)
+            await asyncio.sleep(HOUR)
+
     async def trim(self) -> None:
         """Let go of what need not be kept; it happens by itself once in a minute."""
         retention = self.configuration.retention
         seconds = retention.seconds
         before = None if seconds is None else time() - seconds
-        upto = None if self.archive is None else await self.archive.look(self._last)
+        upto = None if self.archive is None else self._may_go(await self.archive.look())
         await self.host.trim(before=before, size=retention.bytes, upto=upto)
 
-    def _last(self) -> int:
-        """The last tick on the disk; the lake may have read it before the host heard of it."""
-        return self.host.store.span().last
+    def _may_go(self, held: Mapping[str, int]) -> dict[str, int]:
+        """What the lake holds may go, but not of a stream that the lake has more of than there is:
+        behind the end of that may be something that it never got."""
+        # On the disk, since the lake may have read it before the host heard of it.
+        ends = {stream: span.last for stream, span in self.host.store.spans().items()}
+        if any(tick > ends.get(stream, tick) for stream, tick in held.items()):
+            self.host.handle(Heard(dict(held)))
+        return {stream: tick for stream, tick in held.items() if tick <= ends.get(stream, 0)}
 
     async def _keep_sampling(self) -> None:
         while True:
@@ -200,7 +250,15 @@ class Broker:
                 for name in ("published", "kept", "delivered", "bytes_in", "bytes_out")
             }
             self._rates.sample(monotonic(), numbers)
+            self._tell_warnings()
             await asyncio.sleep(_SAMPLE)
+
+    def _tell_warnings(self) -> None:
+        """Log what is new among the warnings."""
+        warnings = set(self._warnings())
+        for warning in warnings - self._warned - {self.host.raised}:
+            _log.error("%s", warning)
+        self._warned = warnings
 
     def status(self) -> Status:
         """What there is to tell about it now."""
@@ -215,17 +273,38 @@ class Broker:
             size=_size(self.configuration.store),
             trouble=host.trouble,
             sessions=len(host.sessions),
-            connections=len(self.gate.connections),
+            connections=len(self.gate.connections) + len(self.arrivals),
             subscriptions=sum(len(s.readers) for s in node.sessions.values()),
             links=tuple(self._link(name) for name in self.configuration.neighbours),
             streams=_streams(node),
             rates=self._rates.rates(),
             lake=None if self.archive is None else self._lake(self.archive),
             ignored=None if node.learning is None else node.learning.ignored,
+            principals=_principals(node),
+            durables=self.configuration.limits.durables,
+            publishers=self.configuration.limits.publishers,
+            stream=_current(host),
+            warnings=tuple(self._warnings()),
         )
 
+    def _warnings(self) -> Iterator[str]:
+        """What whoever looks after it should know, though it goes on."""
+        if self.host.raised is not None:
+            yield self.host.raised
+        deliveries = self.host.node.deliveries
+        assert deliveries is not None
+        for name, ways in deliveries.doubles.items():
+            yield _double(name, ways.values())
+        for name, (first, other) in self.links.contested.items():
+            yield (
+                f"two brokers are named {name}: one is linked here from {first}, and another from "
+                f"{other.rpartition(':')[0]} is refused; each broker needs a name of its own"
+            )
+
     def _lake(self, archive: Archive) -> LakeStatus:
-        return LakeStatus(archive.folder, archive.upto, archive.trouble)
+        held = archive.held
+        upto = None if held is None else held.get(_current(self.host), 0)
+        return LakeStatus(archive.folder, upto, archive.trouble)
 
     def _link(self, name: str) -> LinkStatus:
         node = self.host.node
@@ -253,7 +332,7 @@ class Broker:
         it is not accepted, so they say it again to the broker that comes after this one.
         """
         begun, drain = monotonic(), self.configuration.drain
-        self._server.close()
+        self.arrivals.close()
         for task in self._tasks:
             task.cancel()
         await self.links.stop()
@@ -270,7 +349,12 @@ def _archive(configuration: Configuration, archived: Archived | None) -> Archive
         return None
     if archived is None:
         raise TidingsError(f"nobody says how far the lake {folder} is; give `archived`, too")
-    return Archive(folder, configuration.name, archived)
+    return Archive(folder, archived)
+
+
+def _current(host: Host) -> str:
+    """The stream in which is published now."""
+    return list(host.store.spans())[-1]
 
 
 async def _served(metrics: Metrics, address: Address) -> Address:
@@ -293,6 +377,35 @@ def _streams(node: Node) -> dict[str, StreamStatus]:
     }
 
 
+def _principals(node: Node) -> tuple[PrincipalStatus, ...]:
+    deliveries = node.deliveries
+    assert deliveries is not None
+    durables, publishers = deliveries.holdings.durables.counts, deliveries.publishers.ages.counts
+    idle: dict[str, list[str]] = {}
+    for name in deliveries.holdings.idle():
+        idle.setdefault(principal_of(name), []).append(name.partition("/")[2])
+    return tuple(
+        PrincipalStatus(
+            name=name,
+            durables=durables.get(name, 0),
+            publishers=publishers.get(name, 0),
+            idle=len(idle.get(name, ())),
+            names=tuple(sorted(idle.get(name, ()))[:_NAMED]),
+        )
+        for name in sorted({*durables, *publishers})
+        if name != LEARNING  # the broker's own
+    )
+
+
+def _double(name: str, ways: Iterable[tuple[str, ...]]) -> str:
+    """A sentence that names all brokers of one name."""
+    told = " and ".join("this one" if len(way) == 1 else " → ".join(way) for way in ways)
+    return (
+        f"several brokers are named {name} ({told}), and only one of them is heard here: "
+        "each needs a name of its own"
+    )
+
+
 def _size(folder: str) -> int:
     """Of all files in it; one may vanish while we look."""
     total = 0
@@ -304,11 +417,16 @@ def _size(folder: str) -> int:
     return total
 
 
-def _allow_many_files() -> None:
-    """A connection is an open file, and what a process may have by default is for desktops."""
+def _allow_many_files() -> int:
+    """A connection is an open file, and what a process may have by default is for desktops.
+
+    Returns how many may be open now.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         except (OSError, ValueError):
             _log.debug("cannot have more than %d open files", soft)
+    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return sys.maxsize if allowed == resource.RLIM_INFINITY else allowed

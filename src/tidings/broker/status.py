@@ -48,6 +48,20 @@ class StreamStatus(msgspec.Struct, frozen=True):
     upto: int
 
 
+class PrincipalStatus(msgspec.Struct, frozen=True):
+    """What the clients of one principal have left in a broker's store."""
+
+    name: str
+    durables: int
+    """Durable subscriptions."""
+    publishers: int
+    """Names under which they have published."""
+    idle: int
+    """Durable subscriptions that nobody has used for 60 days; after 90 they are forgotten."""
+    names: tuple[str, ...]
+    """Some of those."""
+
+
 class LakeStatus(msgspec.Struct, frozen=True):
     """The lake that keeps what its broker lets go of."""
 
@@ -80,8 +94,18 @@ class Status(msgspec.Struct, frozen=True, array_like=True, tag=64):
     rates: dict[str, float]
     """Events and bytes a second, lately."""
     lake: LakeStatus | None = None
+    stream: str = ""
+    """The stream in which is published there now."""
+    warnings: tuple[str, ...] = ()
+    """What whoever looks after it should know."""
     ignored: int | None = None
     """Events that should have been statistics and were not; None if it does not learn from any."""
+    principals: tuple[PrincipalStatus, ...] = ()
+    """Those that have left something in the store."""
+    durables: int = 0
+    """Durable subscriptions that a principal may have."""
+    publishers: int = 0
+    """Names under which the clients of a principal may have published."""
 
 
 _DECODER: Final = msgspec.msgpack.Decoder(list[Status | Refused])
