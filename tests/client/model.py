@@ -19,6 +19,7 @@ from tidings.node.requests import (
     Advertise,
     Attach,
     Interest,
+    Missed,
     Progress,
     Publish,
     Refused,
@@ -50,6 +51,7 @@ class Broker:
     """Those that are kept."""
     refused: dict[str, dict[int, Refused]] = field(default_factory=dict)
     durable: dict[str, dict[str, int]] = field(default_factory=dict)
+    owners: dict[str, str] = field(default_factory=dict)
     followers: dict[str, Follower] = field(default_factory=dict)
     is_wanted: bool = False
 
@@ -88,14 +90,19 @@ class Broker:
             case Unsubscribe(id=id):
                 self.followers.pop(id, None)
                 return [Accepted(id)]
-            case Acknowledge(id=id, cursor=cursor):
-                follower = self.followers[id]  # a client acknowledges only what it reads
-                assert follower.durable is not None
-                before = self.durable[follower.durable]
+            case Acknowledge(id=id, cursor=cursor, durable=name, number=number):
+                if name is None:  # a client acknowledges only what it reads
+                    follower = self.followers[id]
+                    assert follower.durable is not None
+                    name = follower.durable
+                    for stream, tick in cursor.items():
+                        assert tick <= follower.position[stream], "acknowledged what was not told"
+                else:
+                    assert self.owners[name] == request.owner
+                before = self.durable[name]
                 for stream, tick in cursor.items():
-                    assert tick <= follower.position[stream], "acknowledged what it was not told"
                     before[stream] = max(tick, before.get(stream, 0))
-                return []
+                return [Accepted(f"acknowledge {id}", number)]
             case Advertise(id=id):
                 return [Accepted(id)]
             case Watch(id=id):
@@ -106,20 +113,29 @@ class Broker:
 
     def _subscribe(self, request: Subscribe) -> list[Any]:
         assert request.id not in self.followers, "an id is used again"
-        if isinstance(request.since, dict):
-            start = {stream: request.since.get(stream, 0) for stream in self.streams}
-        elif request.durable in self.durable:
-            start = dict(self.durable[request.durable])
+        saved = self.durable.get(request.durable or "")
+        before = self.now() if saved is None and request.begun < 0 else saved or {}
+        if request.heard is not None:
+            assert request.since is None
+            assert request.durable is None or self.owners[request.durable] == request.owner
+            start = dict.fromkeys(self.streams, 0) | before | request.heard
+        elif isinstance(request.since, dict):
+            start = dict.fromkeys(self.streams, 0) | before | request.since
         elif request.since == "begin":
             start = dict.fromkeys(self.streams, 0)
         else:
-            start = self.now()
+            start = dict(self.now() if saved is None else saved)
         if request.durable is not None:
             for id, other in list(self.followers.items()):
                 assert other.durable != request.durable, f"{id} reads it already"
-            self.durable.setdefault(request.durable, dict(start))
+            if saved is None or request.since is not None:
+                self.durable[request.durable] = dict(start)
+            self.owners[request.durable] = request.owner
         self.followers[request.id] = Follower(request.filter, start, request.durable)
-        return [Accepted(request.id), Progress(request.id, dict(start), is_live=False)]
+        return [
+            Accepted(request.id, cursor=dict(start)),
+            Progress(request.id, dict(start), is_live=False),
+        ]
 
     def step(self, stream: str) -> list[Any]:
         """Tell everybody of the next event of a stream, as far as they want it."""
@@ -132,6 +148,17 @@ class Broker:
                 if follower.filter.matches(notification):
                     event = Event(stream, tick + 1, notification, time=float(tick))
                     said.append(Delivery(event, (id,)))
+        return said
+
+    def skip(self, stream: str) -> list[Any]:
+        """Tell those that are not durable of the next event only that they have missed it."""
+        said: list[Any] = []
+        for id, follower in self.followers.items():
+            tick = follower.position[stream]
+            if follower.durable is None and tick < len(self.streams[stream]):
+                follower.position[stream] = tick + 1
+                if follower.filter.matches(self.streams[stream][tick]):
+                    said.append(Missed(id, 1, dict(follower.position)))
         return said
 
     def beat(self) -> list[Any]:

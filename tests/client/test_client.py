@@ -515,7 +515,7 @@ def test_a_cursor_that_is_no_place_in_the_log_is_refused_with_one_that_is(
     async def main() -> None:
         async with tidings.connect(broker.url) as client:
             await client.publish_many([{"n": 1}, {"n": 2}])
-            with pytest.raises(tidings.CursorTooOld) as caught:
+            with pytest.raises(tidings.StreamWentBack) as caught:
                 async with client.subscribe("TRUE", since="paris:99"):
                     pass
             assert (caught.value.cursor, caught.value.stream) == ("paris:2", "paris")

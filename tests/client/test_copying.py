@@ -41,7 +41,7 @@ def test_a_copy_is_all_between_two_ticks(broker: BrokerProcess, run: Run) -> Non
             with pytest.raises(tidings.RequestRefused, match="no log of 'rome'"):
                 async for _ in client.copy("rome"):
                     pass
-            with pytest.raises(tidings.CursorTooOld) as caught:
+            with pytest.raises(tidings.StreamWentBack) as caught:
                 async for _ in client.copy("paris", after=5_000):
                     pass
             assert (caught.value.cursor, caught.value.stream) == ("paris:1000", "paris")
@@ -122,7 +122,7 @@ def test_the_next_piece_is_asked_for_once_the_program_keeps_up() -> None:
     session.connected("paris")
     copying = Copying("paris", 0, 100)
     session.copy(copying)
-    assert session.outgoing() == [[Attach(), Copy("c1", "paris", 0, 100)]]
+    assert session.outgoing() == [[Attach(attempt=1), Copy("c1", "paris", 0, 100)]]
     session.receive([Copied("c1", (b"",), 10, 1_000)])
     assert session.outgoing() == [[Copy("c2", "paris", 10, 100)]]
     session.receive([Copied("c2", (b"",), 20, 1_000)])
@@ -133,7 +133,7 @@ def test_the_next_piece_is_asked_for_once_the_program_keeps_up() -> None:
     assert session.outgoing() == [[Copy("c3", "paris", 20, 100)]]
     session.lost()
     session.connected("paris")
-    assert session.outgoing() == [[Attach(), Copy("c4", "paris", 20, 100)]]
+    assert session.outgoing() == [[Attach(attempt=2), Copy("c4", "paris", 20, 100)]]
     session.receive([Copied("c3", (b"late",), 30, 1_000)])
     assert copying.position == 20
     session.receive([Copied("c4", (), 20, 20)])  # the log ends here
@@ -152,4 +152,4 @@ def test_a_refusal_ends_a_copy() -> None:
     assert copying.ending == refusal
     session.lost()
     session.connected("paris")
-    assert session.outgoing() == [[Attach()]]
+    assert session.outgoing() == [[Attach(attempt=2)]]

@@ -10,7 +10,7 @@ from tidings.client.positions import beginning, cursor_text, read_cursor, read_t
 from tidings.events import TidingsError
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
-STREAMS = st.from_regex(r"[A-Za-z0-9_.-]+", fullmatch=True)
+STREAMS = st.from_regex(r"[A-Za-z0-9_.-]+(~[2-9])?", fullmatch=True)
 
 
 @given(st.dictionaries(STREAMS, st.integers(0, 10**18 - 1)))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.client.model import FAR, OWN, Broker, Line
 from tidings.client.event import Event
 from tidings.client.outbox import Limits, Publication
-from tidings.client.reading import Reading
+from tidings.client.reading import Reading, Told
 from tidings.client.session import Session
 from tidings.events import Filter, Notification
 from tidings.node.messages import Event as NodeEvent
@@ -52,13 +52,23 @@ class Program:
     settled: list[tuple[Publication, Refused | None]] = field(default_factory=list)
     started_at: dict[str, int] | None = None
     published: int = 0
+    lives: int = 0
 
     def __post_init__(self) -> None:
         self.start()
 
     def start(self) -> None:
         self.session = Session(SMALL)
-        self.reading = Reading(EVEN, durable=self.durable, since=self.since, most=self.most)
+        # What begins anew at every start would never end.
+        since = None if self.started_at is not None else self.since
+        self.lives += 1
+        self.reading = Reading(
+            EVEN,
+            durable=self.durable,
+            since=since,
+            most=self.most,
+            told=Told(owner=f"{self.lives}"),
+        )
         self.session.subscribe(self.reading)
         self.line = Line(self.session, self.broker, self.name)
         self.acknowledged = len(self.heard)
@@ -100,6 +110,8 @@ class Program:
                 line.say(self.broker.step(OWN))
             case "tell far":
                 line.say(self.broker.step(FAR))
+            case "skip own":
+                line.say(self.broker.skip(OWN))
             case "progress":
                 line.say(self.broker.progress())
             case "beat":
@@ -142,26 +154,21 @@ class Program:
             for action in (*["read"] * 4, "acknowledge", "say it"):
                 self.do(action)
             is_told = self.broker.now() == self.reading.position and not self.reading.inbox
-            if is_told and not self.session.outbox and self.line.is_quiet:
+            if self.reading.id and is_told and not self.session.outbox and self.line.is_quiet:
                 break
         else:
             raise AssertionError("it never comes to rest")
-        for action in ("send", *["handle"] * 40):
+        for action in ("send", *["handle"] * 40, *["receive"] * 40):
             self.do(action)
 
 
-ACTIONS = st.lists(
-    st.sampled_from(
-        [
-            *["publish", "send", "handle", "tell own", "receive", "read", "talk"] * 2,
-            *["elsewhere", "tell far", "progress", "acknowledge", "say it", "publish", "read"],
-            *["progress", "beat", "beat"],
-            *["connect", "lose", "break", "kill"],
-        ]
-    ),
-    min_size=20,
-    max_size=120,
+WHATEVER = (
+    *["publish", "send", "handle", "tell own", "receive", "read", "talk"] * 2,
+    *["elsewhere", "tell far", "progress", "acknowledge", "say it", "publish", "read"],
+    *["progress", "beat", "beat"],
+    *["connect", "lose", "break", "kill"],
 )
+ACTIONS = st.lists(st.sampled_from(WHATEVER), min_size=20, max_size=120)
 
 
 @given(ACTIONS)
@@ -223,6 +230,7 @@ def test_a_durable_subscription_hears_each_event_once_though_its_program_is_kill
     check_hearing(program, actions)
     assert program.reading.missed == 0
     assert program.safe == len(program.heard)
+    assert program.reading.kept == program.reading._acknowledged, "somebody may wait for it"
     # Silence is acknowledged too, so nothing has to be looked at again.
     assert program.broker.durable["desk"] == program.broker.now()
 
@@ -236,7 +244,10 @@ def test_a_subscription_that_is_not_durable_hears_each_event_once_over_all_conne
     assert program.reading.missed == 0
 
 
-@given(ACTIONS, st.sampled_from([None, "begin"]))
+SLOW = st.lists(st.sampled_from([*WHATEVER, *["skip own", "break"] * 3]), min_size=20, max_size=120)
+
+
+@given(SLOW, st.sampled_from([None, "begin"]))
 def test_what_a_slow_live_subscription_does_not_hear_is_counted(
     actions: list[str], since: Since
 ) -> None:
@@ -250,7 +261,9 @@ def test_what_a_slow_live_subscription_does_not_hear_is_counted(
         ticks = [e.tick for e in program.heard if e.stream == stream]
         assert ticks == sorted(set(ticks))
         wanted += sum(map(EVEN.matches, notifications[first:]))
-    assert len(program.heard) + program.reading.missed >= wanted
+    counted = len(program.heard) + program.reading.missed
+    # What it is told before it was accepted may lie before where it must have begun.
+    assert counted == wanted if since == "begin" else counted >= wanted
 
 
 def check_hearing(program: Program, actions: list[str]) -> None:
@@ -298,7 +311,7 @@ def test_a_new_connection_is_asked_for_everything_at_once() -> None:
     session.connected("paris")
     (frame,) = session.outgoing()
     assert [type(m).__name__ for m in frame] == ["Attach", "Advertise", "Watch", "Subscribe"]
-    assert frame[0] == Attach()
+    assert frame[0] == Attach(attempt=1)
     session.receive([Accepted("attach", 41)])
     assert session.outgoing() == [[Publish(42, (said(1),))]]
 
@@ -326,7 +339,7 @@ def test_a_subscription_goes_on_at_its_position_under_a_new_id() -> None:
     assert not reading.is_live
     session.connected("paris")
     (frame,) = session.outgoing()
-    assert frame[1] == Subscribe(reading.id, EVEN, None, {OWN: 1, FAR: 2}, 0.0)
+    assert frame[1] == Subscribe(reading.id, EVEN, heard={OWN: 1, FAR: 2})
     assert reading.id != before
     session.receive([delivery(before, 2)])
     assert len(reading.inbox) == 2
@@ -339,15 +352,39 @@ def test_where_it_was_told_nothing_it_begins_again_as_it_began() -> None:
     assert session.outgoing()[0][1] == Subscribe(reading.id, EVEN, None, 12.5)
 
 
-def test_who_begins_now_does_not_hear_of_the_past_of_a_stream_that_was_out_of_reach() -> None:
-    session = Session()
-    reading = Reading(EVEN, now=1_000.0)
+def test_where_a_durable_subscription_may_live_is_said_until_it_has_begun() -> None:
+    session, reading = Session(), Reading(EVEN, durable="desk", home="sure")
     session.subscribe(reading)
     session.connected("paris")
-    session.receive([Accepted(reading.id), Progress(reading.id, {OWN: 3}, is_live=True)])
+    assert session.outgoing()[0][1] == Subscribe(reading.id, EVEN, "desk", home="sure")
+    session.receive([Accepted(reading.id, cursor={OWN: 1}, begun=1.0)])
+    session.lost()
+    session.connected("london")
+    again = Subscribe(reading.id, EVEN, "desk", heard={OWN: 1}, begun=1.0, doubts=0)
+    assert session.outgoing()[0][1] == again
+
+
+def test_the_broker_says_when_a_subscription_began_and_its_client_says_it_again() -> None:
+    session = Session()
+    reading = Reading(EVEN)
+    session.subscribe(reading)
+    session.connected("paris")
+    session.receive([Accepted(reading.id, cursor={OWN: 3}, begun=1_000.0)])
     session.lost()
     session.connected("paris")
-    assert session.outgoing()[0][1] == Subscribe(reading.id, EVEN, None, {OWN: 3}, 1_000.0)
+    again = Subscribe(reading.id, EVEN, begun=1_000.0, heard={OWN: 3}, doubts=0)
+    assert session.outgoing()[0][1] == again
+
+
+def test_what_was_to_begin_now_and_is_not_accepted_begins_now_in_what_it_was_not_told_of() -> None:
+    session = Session()
+    reading = Reading(EVEN)
+    session.subscribe(reading)
+    session.connected("paris")
+    session.receive([delivery(reading.id, 1)])
+    session.lost()
+    session.connected("paris")
+    assert session.outgoing()[0][1] == Subscribe(reading.id, EVEN, begun=-1.0, heard={OWN: 1})
 
 
 def test_progress_without_an_id_is_for_all_that_are_live() -> None:
@@ -369,13 +406,14 @@ def test_acknowledgements_are_merged_and_silence_behind_them_is_acknowledged() -
     session.say_acknowledgements()
     session.receive([Progress(id, {OWN: 9}, is_live=True)])
     session.say_acknowledgements()
-    assert session.outgoing() == [[Acknowledge(id, {OWN: 2})]]
+    assert session.outgoing() == [[Acknowledge(id, {OWN: 2}, number=2)]]
     events[2].ack()
     session.say_acknowledgements()
     session.receive([Progress(id, {OWN: 12}, is_live=True)])
     session.say_acknowledgements()
     session.say_acknowledgements()
-    assert session.outgoing() == [[Acknowledge(id, {OWN: 9}), Acknowledge(id, {OWN: 12})]]
+    said = [Acknowledge(id, {OWN: 9}, number=3), Acknowledge(id, {OWN: 12}, number=3)]
+    assert session.outgoing() == [said]
 
 
 def test_an_acknowledgement_that_may_be_lost_is_said_again() -> None:
@@ -387,7 +425,7 @@ def test_an_acknowledgement_that_may_be_lost_is_said_again() -> None:
     session.lost()
     session.connected("paris")
     session.say_acknowledgements()
-    assert session.outgoing()[0][-1] == Acknowledge(reading.id, {OWN: 1})
+    assert session.outgoing()[0][-1] == Acknowledge(reading.id, {OWN: 1}, number=1)
 
 
 def test_a_full_durable_subscription_is_given_up_until_half_of_it_is_read() -> None:
@@ -403,7 +441,8 @@ def test_a_full_durable_subscription_is_given_up_until_half_of_it_is_read() -> N
         assert session.outgoing() == []
     reading.inbox.popleft()
     session.taken(reading)
-    assert session.outgoing() == [[Subscribe(reading.id, EVEN, "desk", {OWN: 6})]]
+    (again,) = session.outgoing()[0]
+    assert (again.durable, again.since, again.heard) == ("desk", None, {OWN: 6})
 
 
 def test_a_full_subscription_that_was_read_waits_for_what_is_on_its_way() -> None:
@@ -415,7 +454,28 @@ def test_a_full_subscription_that_was_read_waits_for_what_is_on_its_way() -> Non
     assert session.outgoing() == [[Unsubscribe(id)]]
     session.receive([delivery(id, 4), Accepted(id)])
     assert [e.tick for e in reading.inbox] == [4]
-    assert session.outgoing() == [[Subscribe(reading.id, EVEN, "desk", {OWN: 4})]]
+    (again,) = session.outgoing()[0]
+    assert (again.durable, again.since, again.heard) == ("desk", None, {OWN: 4})
+
+
+def test_a_subscription_that_is_given_up_before_it_is_accepted_hears_of_its_acknowledgements() -> (
+    None
+):
+    session, reading = started(durable="desk", since="begin", most=1)
+    id = reading.id
+    session.receive([delivery(id, 1)])
+    reading.acknowledge_soon(reading.inbox.popleft())
+    session.hurry(reading)
+    session.outgoing()
+    answers = [Accepted(id, cursor={OWN: 3}), Accepted(f"acknowledge {id}", 1), Accepted(id)]
+    session.receive([delivery(id, 2), delivery(id, 3), *answers[:2]])
+    assert (reading.is_held, reading.kept, reading.position) == (True, 1, {OWN: 3})
+    reading.inbox.clear()
+    session.taken(reading)
+    assert not any(isinstance(m, Subscribe) for frame in session.outgoing() for m in frame)
+    session.receive(answers[2:])
+    again = Subscribe(reading.id, EVEN, "desk", heard={OWN: 3}, doubts=0)
+    assert session.outgoing()[0][0] == again
 
 
 def test_a_full_live_subscription_misses_events_and_counts_them() -> None:
@@ -425,10 +485,29 @@ def test_a_full_live_subscription_misses_events_and_counts_them() -> None:
     session.receive([delivery(id, tick) for tick in range(1, 6)])
     assert [e.tick for e in reading.inbox] == [1, 2]
     assert reading.missed == 3
-    session.receive([Missed(id, 4)])
-    assert reading.missed == 7
-    assert reading.position == {OWN: 5}
+    session.receive([Missed(id, 4, {OWN: 12}, 3)])
+    assert (reading.missed, reading.lost_ticks) == (7, 3)
+    assert reading.position == {OWN: 12}
     assert session.outgoing() == []
+
+
+def test_what_was_told_as_missed_is_not_asked_for_again() -> None:
+    session, reading = started(since="begin")
+    session.receive([delivery(reading.id, 1), Missed(reading.id, 4, {OWN: 9})])
+    session.lost()
+    session.connected("paris")
+    (frame,) = session.outgoing()
+    assert frame[1] == Subscribe(reading.id, EVEN, heard={OWN: 9})
+
+
+def test_what_is_missed_while_a_full_subscription_is_given_up_is_counted() -> None:
+    session, reading = started(most=2, since="begin")
+    id = reading.id
+    session.receive([delivery(id, tick) for tick in range(1, 4)])
+    assert session.outgoing() == [[Unsubscribe(id)]]
+    session.receive([Missed(id, 4, {OWN: 9}), Accepted(id)])
+    assert reading.missed == 4
+    assert reading.position == {OWN: 9}
 
 
 def test_a_subscription_that_begins_at_a_cursor_never_asks_for_what_lies_before() -> None:
@@ -437,12 +516,14 @@ def test_a_subscription_that_begins_at_a_cursor_never_asks_for_what_lies_before(
     assert reading.inbox[0].position == reading.position == {OWN: 5, FAR: 40}
     session.lost()
     session.connected("paris")
-    assert session.outgoing() == [[Attach(), Subscribe(reading.id, EVEN, None, reading.position)]]
+    assert session.outgoing() == [
+        [Attach(attempt=2), Subscribe(reading.id, EVEN, heard=reading.position)]
+    ]
 
 
 def test_silence_is_not_acknowledged_before_what_came_from_elsewhere() -> None:
     session = Session(SMALL)
-    reading = Reading(EVEN, durable="desk", since={OWN: 4}, told=3)
+    reading = Reading(EVEN, durable="desk", since={OWN: 4}, told=Told(events=3))
     session.subscribe(reading)
     session.connected("paris")
     session.outgoing()
@@ -454,7 +535,7 @@ def test_silence_is_not_acknowledged_before_what_came_from_elsewhere() -> None:
     assert event.sequence == 4
     event.ack()
     session.say_acknowledgements()
-    assert session.outgoing() == [[Acknowledge(reading.id, {OWN: 10})]]
+    assert session.outgoing() == [[Acknowledge(reading.id, {OWN: 10}, number=4)]]
 
 
 def test_a_subscription_can_be_refused_and_ended() -> None:
@@ -465,7 +546,7 @@ def test_a_subscription_can_be_refused_and_ended() -> None:
     assert len(reading.inbox) == 1
     session.lost()
     session.connected("paris")
-    assert session.outgoing() == [[Attach()]]
+    assert session.outgoing() == [[Attach(attempt=2)]]
 
 
 def test_while_frames_wait_for_an_answer_publications_gather() -> None:
@@ -519,7 +600,7 @@ def test_a_watch_is_asked_for_again_and_told_of_changes() -> None:
     assert session.changed == {watch}
     session.lost()
     session.connected("paris")
-    assert session.outgoing() == [[Attach(), Watch(watch.id, EVEN)]]
+    assert session.outgoing() == [[Attach(attempt=2), Watch(watch.id, EVEN)]]
     session.unwatch(watch)
     assert session.outgoing() == [[Unsubscribe(watch.id)]]
 
@@ -589,14 +670,14 @@ def test_what_was_heard_to_be_refused_is_left_out_until_something_is_kept_behind
         session.lost()
         session.connected("paris")
         session.receive([Accepted("attach", kept)])
-        assert session.outgoing() == [[Attach()], [Publish(n, ()) for n in left_out]]
+        assert session.outgoing()[1:] == [[Publish(n, ()) for n in left_out]]
     session.outbox.add(said(3))
     session.outgoing()
     session.receive([Accepted("publish", 3)])
     session.lost()
     session.connected("paris")
     session.receive([Accepted("attach", 3)])
-    assert session.outgoing() == [[Attach()]]
+    assert session.outgoing() == [[Attach(attempt=5)]]
 
 
 def test_what_was_refused_behind_what_is_kept_is_sent_again() -> None:

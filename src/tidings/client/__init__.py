@@ -12,13 +12,17 @@ from tidings.client.errors import (
     ClientClosed,
     ConnectionFailed,
     CursorTooOld,
+    Fenced,
+    OutcomeUnknown,
     PublishRefused,
     PublishRefusedForNow,
     RequestRefused,
+    StreamWentBack,
     SubscriptionRefused,
 )
 from tidings.client.event import Event
 from tidings.client.plain import PlainClient, PlainSubscription, connect_sync
+from tidings.client.reading import Told
 from tidings.client.subscription import Subscription
 
 __all__ = [
@@ -29,13 +33,17 @@ __all__ = [
     "ConnectionFailed",
     "CursorTooOld",
     "Event",
+    "Fenced",
+    "OutcomeUnknown",
     "PlainClient",
     "PlainSubscription",
     "PublishRefused",
     "PublishRefusedForNow",
     "RequestRefused",
+    "StreamWentBack",
     "Subscription",
     "SubscriptionRefused",
+    "Told",
     "connect",
     "connect_sync",
 ]

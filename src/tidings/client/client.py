@@ -13,28 +13,30 @@ from collections.abc import (
     Mapping,
 )
 from contextlib import aclosing, suppress
-from time import time
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from tidings.client.address import DEFAULT, Tls, context, read_address
 from tidings.client.connection import Connection
 from tidings.client.copying import Copying
 from tidings.client.dialling import PATIENCE, Dialler, OnStatus
 from tidings.client.errors import (
+    AccessDenied,
     AdvertisementRefused,
     ClientClosed,
     ConnectionFailed,
-    CursorTooOld,
+    OutcomeUnknown,
     PublishRefused,
     PublishRefusedForNow,
     RequestRefused,
+    SubscriptionRefused,
+    cannot_go_on,
 )
-from tidings.client.outbox import Limits, Publication
-from tidings.client.positions import Beginning, beginning, cursor_text
-from tidings.client.reading import Reading
+from tidings.client.outbox import UNKNOWN, Limits, Publication
+from tidings.client.positions import Beginning, beginning
+from tidings.client.reading import Reading, Told
 from tidings.client.receipts import Many, OnRefused, Receipt
-from tidings.client.session import Session, Standing
+from tidings.client.session import Note, Session, Standing
 from tidings.client.subscription import Callback, Subscription
 from tidings.events import Filter, Notification, TidingsError
 from tidings.node.records import Rows
@@ -68,7 +70,9 @@ def connect(
     """A client of the broker at `tidings://host:port`; use it with `async with`.
 
     With several places in the URL (`tidings://a:7411,b:7411`), they are tried in turn.
-    `name` is the session's name, else a random one. Only one client at a time may use a name.
+    `name` is what it publishes under, else a random name. A broker lets only one client at a time
+    have a name: the last that came. To the one before, everything is `Fenced`. (Brokers do not ask
+    each other: what one fences may come to another one of the list.)
     `tls` is for `tidings+tls://`: a context, or the file of a certificate authority.
 
     If no broker answers, `ConnectionFailed` is raised after `wait` seconds of trying. A
@@ -97,9 +101,10 @@ class Client:
         self._dialler.ping = self._ping
         self._is_named = is_named
         self._wait = wait
-        self._session = Session(limits)
+        self._session = Session(limits, instance=secrets.token_hex(8) if is_named else "")
         self._connection: Connection | None = None
         self._lake: str | None = None
+        self._principal = ""
         self._runner: asyncio.Task[None] | None = None
         self._failure: TidingsError | None = None
         self._is_closed = False
@@ -241,9 +246,14 @@ class Client:
         """The folder of a lake that has what its broker no longer keeps, if it has told of one."""
         return self._lake
 
+    @property
+    def principal(self) -> str:
+        """Who the broker takes this client for."""
+        return self._principal
+
     def _begin(self, connection: Connection, welcome: Welcome) -> None:
         self._connection = connection
-        self._lake = welcome.lake
+        self._lake, self._principal = welcome.lake, welcome.principal
         self._session.connected(welcome.broker, frame=connection.largest)
         connection.receive = self._receive
         connection.drained = self._pump
@@ -259,7 +269,8 @@ class Client:
         except TimeoutError:
             connection.abort("the broker does not open a session")
         if connection.gone.done():
-            raise ConnectionFailed(connection.gone.result())
+            error = AccessDenied if connection.is_denied else ConnectionFailed
+            raise error(connection.gone.result())
 
     def _ping(self) -> None:
         self._session.ping()
@@ -357,13 +368,6 @@ class Client:
         self._session.say_acknowledgements()
         self._pump()
 
-    def _acknowledged(self, *, is_much: bool) -> None:
-        if is_much:
-            self._session.say_acknowledgements(only_much=True)
-            self._soon()
-        else:
-            self._acknowledge_later()
-
     # -- waiting -------------------------------------------------------------------------------
 
     async def _news(self, of: object) -> None:
@@ -426,7 +430,7 @@ class Client:
             raise TidingsError(f"this client has not advertised {filter}")
         self._soon()
 
-    async def _standing(self, standing: Standing, error: type[RequestRefused]) -> None:
+    async def _standing(self, standing: Standing | Note, error: type[RequestRefused]) -> None:
         while not standing.is_settled:
             await self._news(standing)
             self._check()
@@ -437,7 +441,8 @@ class Client:
         """Say what happened. Returns when it is on the broker's disk, with its number.
 
         The first notification of a session's name has the number 1. `PublishRefused` says that
-        it was not taken. If this call is cancelled, the notification may be published or not.
+        it was not taken, `OutcomeUnknown` that nobody can say. If this call is cancelled, the
+        notification may be published or not.
         """
         said = _notification(notification)
         self._check()
@@ -532,14 +537,28 @@ class Client:
 
     # -- subscribing ---------------------------------------------------------------------------
 
-    async def acknowledge(self, durable: str, cursor: Mapping[str, int]) -> None:
+    async def acknowledge(self, durable: str, cursor: Mapping[str, int], *, owner: str) -> None:
         """A durable subscription that nobody reads now has been told of all up to a cursor.
 
-        For a program that has its events from elsewhere for a while. Said soon, as `Event.ack`.
+        For a program that has its events from elsewhere for a while; see `Told`. Returns when the
+        broker has it on disk.
         """
         self._check()
-        self._session.acknowledge(durable, dict(cursor))
+        note = self._session.acknowledge(durable, dict(cursor), owner)
         self._soon()
+        await self._standing(note, SubscriptionRefused)
+
+    async def forget(self, durable: str) -> bool:
+        """Let the broker forget a durable subscription, whoever reads it.
+
+        Returns whether there was one; also False if the connection was lost after it was
+        forgotten, and before that could be told.
+        """
+        self._check()
+        note = self._session.forget(durable)
+        self._soon()
+        await self._standing(note, SubscriptionRefused)
+        return note.number > 0
 
     def subscribe(
         self,
@@ -547,34 +566,61 @@ class Client:
         *,
         durable: str | None = None,
         since: Beginning = None,
+        replace: bool = False,
+        home: Literal["here"] | None = None,
         callback: Callback | None = None,
         queue: int = 10_000,
-        told: int = 0,
+        told: Told | None = None,
+        bulk: str | None = None,
     ) -> Subscription:
         """Hear what the filter matches; use it with `async with`, or await it.
 
         `durable` is a name under which the broker remembers what was acknowledged: whoever
-        subscribes under this name again goes on there, even after a crash. `since` is where to
-        begin: `"begin"`, a time, how long ago, or a cursor; without it, now. An empty cursor goes
-        on where a durable subscription was, and begins one that is new with the first event kept.
+        subscribes under this name again goes on there, even after a crash, and has it from then
+        on alone. `since` is where to begin: `"begin"`, a time, how long ago, or a cursor; without
+        it, now. A durable subscription that has begun is set back or ahead by it, whatever was
+        acknowledged before; so leave it out to go on. An empty cursor goes on where a durable
+        subscription was, and begins one that is new with the first event kept.
+
+        A durable subscription is refused with another filter than it has. With `replace` it has
+        the new one from then on, behind all that was acknowledged under the old.
+
+        A durable subscription lives at the broker where it began. At another one of the network
+        it is refused, and if the client has several places in its URL, also where a broker that
+        may have it cannot be asked. With `home="here"` one of this name begins all the same,
+        unless this broker has it already.
 
         Events are read from the subscription, or each is handed to `callback`, a function or
         coroutine function. When `queue` events wait to be read, a durable subscription,
         or one that reads history, asks for no more until half of them are (what is on its way
         still comes); a live one misses events, and counts them.
 
-        `told` events before these came from elsewhere: a durable subscription that is silent
-        moves on only when they are acknowledged, too.
+        A cursor names streams, and one that the broker has never heard of is refused: else a slip
+        of the pen would begin with the first event of the stream that was meant.
+
+        `bulk` is the name of a bulk subscription of this principal: then what is delivered to it is
+        heard, as far as the filter matches that. Nobody else hears it, and it does not say to whom
+        else it is delivered.
+
+        `told` is for a program that had events from elsewhere before, where its cursor was noted.
+        Then `since` may name streams that this broker has never heard of, up to 1,000.
         """
         if queue < 1:
             raise TidingsError(f"queue is a number of events from 1 on, not {queue}")
+        if replace and durable is None:
+            raise TidingsError("only a durable subscription has a filter that can be replaced")
+        if home is not None and durable is None:
+            raise TidingsError("only a durable subscription lives somewhere")
         reading = Reading(
             self._filter(filter),
             durable=durable,
             since=beginning(since),
+            replace=replace,
+            home=home or ("sure" if self._dialler.has_choice else ""),
             most=queue,
-            told=told,
-            now=time(),
+            told=told or Told(owner=secrets.token_hex(8)),
+            is_noted=told is not None,
+            bulk=bulk,
         )
         return Subscription(self, reading, callback)
 
@@ -583,12 +629,13 @@ class Client:
     async def copy(
         self, stream: str, *, after: int = 0, upto: int = _LAST
     ) -> AsyncGenerator[Rows, None]:
-        """The broker's own log as it is on its disk: all events of its stream behind a tick.
+        """A log of the broker as it is on its disk: all events of its stream behind a tick.
 
         It ends with the tick `upto`, or where the log ended when the broker was last asked. The
         broker looks for nobody else and compares nothing, so this is far faster than a
         subscription; but it must be the one whose stream it is, else it is a `RequestRefused`.
-        `CursorTooOld` if what comes next is no longer kept. Nothing comes twice, and nothing is
+        `CursorTooOld` if what comes next is no longer kept, `StreamWentBack` if the stream ends
+        before that tick. Nothing comes twice, and nothing is
         left out, whatever happens to connection and broker meanwhile.
         """
         self._check()
@@ -622,6 +669,8 @@ class Client:
 def _settle(publication: Publication, refusal: Refused | None) -> None:
     if refusal is None:
         publication.receipt.kept(publication.number)
+    elif refusal.id == UNKNOWN:
+        publication.receipt.failed(OutcomeUnknown(refusal.reason))
     else:
         error = PublishRefusedForNow if refusal.is_passing else PublishRefused
         publication.receipt.failed(error(refusal.reason))
@@ -635,8 +684,7 @@ def _follow(ticks: list[int], at: int) -> None:
 def _no_copy(refusal: Refused) -> RequestRefused:
     if refusal.cursor is None:
         return RequestRefused(refusal.reason)
-    cursor = cursor_text(refusal.cursor)
-    return CursorTooOld(refusal.reason, cursor, refusal.stream, refusal.position)
+    return cannot_go_on(refusal)
 
 
 def _wake(listeners: list[asyncio.Future[None]]) -> None:

@@ -8,7 +8,7 @@ from time import monotonic
 from typing import Any, Final, cast
 
 from tidings.node.requests import Refused
-from tidings.node.wire import SESSION, Splitter, WireError, decode, encode
+from tidings.node.wire import ACCESS, SESSION, Splitter, WireError, decode, encode
 
 LARGEST: Final = 1 << 28
 """A frame that claims to be larger comes from something that is no broker."""
@@ -31,6 +31,8 @@ class Connection(asyncio.Protocol):
         """Whether the socket does not take more for now; `drained` is called when it does."""
         self.is_taken_over = False
         """Whether the broker has closed it for another client of the same name."""
+        self.is_denied = False
+        """Whether the broker has closed it since the client may not come in at all."""
         self.largest = LARGEST
         """The broker takes frames of so many bytes."""
         self.heard_at = monotonic()
@@ -59,9 +61,10 @@ class Connection(asyncio.Protocol):
             self.greeting.set_result(messages[0])
             messages = messages[1:]
         for message in messages:
-            if isinstance(message, Refused) and message.id in ("", SESSION):
+            if isinstance(message, Refused) and message.id in ("", SESSION, ACCESS):
                 self._reason = message.reason  # said before the broker closes
                 self.is_taken_over = message.id == SESSION
+                self.is_denied = message.id == ACCESS
         if messages:
             self.receive(messages)
 

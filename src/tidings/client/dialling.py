@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from tidings.client.address import Address, Place
 from tidings.client.connection import LARGEST, Connection
-from tidings.client.errors import AccessDenied, ClientClosed, ConnectionFailed
+from tidings.client.errors import AccessDenied, ConnectionFailed, Fenced
 from tidings.node.requests import Refused
 from tidings.node.wire import ACCESS, Hello, Welcome
 
@@ -58,6 +58,11 @@ class Dialler:
         """The name of the session."""
         return self._hello.name
 
+    @property
+    def has_choice(self) -> bool:
+        """Whether the client may come to one broker today, and to another one tomorrow."""
+        return len(self._address.places) > 1
+
     async def first(
         self, wait: float, check: Callable[[Connection], Awaitable[None]]
     ) -> Connection:
@@ -87,7 +92,12 @@ class Dialler:
             since = monotonic()
             await self._watch(connection)
             if connection.is_taken_over:
-                raise ClientClosed(f"another client has come under the name {self.name!r}")
+                raise Fenced(
+                    f"another process has come under the name {self.name!r}; "
+                    "what was being published may be kept or not"
+                )
+            if connection.is_denied:
+                raise AccessDenied(connection.gone.result())
             self._say(False, f"lost the connection: {connection.gone.result()}")
             # A connection that does not last is no better than none.
             lasted = monotonic() - since > _LONGEST_PAUSE

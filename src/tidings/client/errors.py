@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from tidings.client.positions import cursor_text
 from tidings.events import TidingsError
+from tidings.node.requests import Refused
 
 
 class ConnectionFailed(TidingsError):  # noqa: N818
@@ -10,11 +12,23 @@ class ConnectionFailed(TidingsError):  # noqa: N818
 
 
 class AccessDenied(TidingsError):  # noqa: N818
-    """The broker does not let this client in: its token is missing or wrong."""
+    """The broker does not let this client in, and says why: its token is wrong, for example."""
 
 
 class ClientClosed(TidingsError):  # noqa: N818
     """The client was closed before it could do this."""
+
+
+class OutcomeUnknown(TidingsError):  # noqa: N818
+    """A notification was sent to a broker, which no longer knows: it may be kept, or not."""
+
+
+class Fenced(OutcomeUnknown, ClientClosed):
+    """Another process has come under this client's name, and has it now.
+
+    What this client was publishing may be kept or not. It is closed, and cannot come back: a
+    process that takes the name over again is a new client.
+    """
 
 
 class RequestRefused(TidingsError):  # noqa: N818
@@ -38,8 +52,9 @@ class SubscriptionRefused(RequestRefused):
 
 
 class CursorTooOld(SubscriptionRefused):
-    """Where the subscription was to go on, the broker no longer keeps the events.
+    """Where the subscription was to go on, the broker no longer has the events.
 
+    They are not kept any more, or cannot be read since the log is damaged: the message says so.
     `cursor` is where it can go on: subscribe again with `since=problem.cursor` to do so, knowing
     that what lies before it is lost. `stream` is the one whose events are gone, those behind the
     tick `position`; the cursor may be further in others, too, by what was told meanwhile.
@@ -53,3 +68,21 @@ class CursorTooOld(SubscriptionRefused):
 
     def __str__(self) -> str:
         return str(self.args[0])
+
+
+class StreamWentBack(CursorTooOld):
+    """The broker has lost the end of a stream, and the subscription was told some of that.
+
+    Its log was damaged, or it was restored from an older copy. What the subscription was told
+    behind the tick where `stream` now ends, up to `position`, is in no log any more; programs that
+    must agree with what others hear undo it. Subscribe again with `since=problem.cursor` to hear
+    everything that is left and all that comes: nothing of that is left out or repeated.
+    """
+
+
+def cannot_go_on(refusal: Refused) -> CursorTooOld:
+    """The error for a refusal that says where to go on."""
+    assert refusal.cursor is not None
+    goes_on = refusal.cursor.get(refusal.stream, 0)
+    kind = StreamWentBack if refusal.position > goes_on else CursorTooOld
+    return kind(refusal.reason, cursor_text(refusal.cursor), refusal.stream, refusal.position)

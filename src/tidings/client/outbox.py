@@ -1,8 +1,8 @@
 """The outbox: publications on their way to the disk of a broker. Pure.
 
 A publication gets its number when it is first sent, and keeps it: a broker remembers for each
-session the last number it has kept, so what is sent again after a lost connection is not kept
-twice.
+name the last number it has kept, so what is sent again after a lost connection is not kept twice.
+It also tells the epoch of the name: as long as that is the same, so is who has published.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ from tidings.client.errors import PublishRefused
 from tidings.events import Notification
 from tidings.node.records import pack_notification
 from tidings.node.requests import Publish, Refused
+
+UNKNOWN: Final = "unknown"
+"""The id of a refusal that is none: the broker cannot say."""
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -71,8 +74,8 @@ class Outbox:
         """Whether a broker has said what it keeps, so that it can be sent more."""
         self.largest = 1 << 24
         """A broker takes no notification of more bytes."""
-        self._known: set[str] = set()
-        """The brokers that this outbox has sent something to."""
+        self._epochs: dict[str, int] = {}
+        """What each broker has given that this outbox was attached to."""
         self.refusals: dict[int, str] = {}
         """What was refused of the numbers up to `kept` that nobody here waits for."""
         self._told: dict[int, Refused] = {}
@@ -138,14 +141,25 @@ class Outbox:
         self._left_out.clear()
         self.is_open = False
 
-    def attached(self, broker: str, kept: int) -> list[tuple[Publication, Refused | None]]:
-        """A broker says what it has kept of this session; from now on it can be sent more.
+    def epoch(self, broker: str) -> int:
+        """What a broker has given to this outbox, or 0."""
+        return self._epochs.get(broker, 0)
 
-        It has said before what it has refused of that.
+    def attached(
+        self, broker: str, kept: int, epoch: int = 0
+    ) -> list[tuple[Publication, Refused | None]]:
+        """A broker says what it has kept under this name; from now on it can be sent more.
+
+        It has said before what it has refused of that. With an epoch other than it has given
+        before, it no longer knows what became of all that has a number.
         """
         settled: list[tuple[Publication, Refused | None]] = []
+        if self._epochs.get(broker, epoch) != epoch:
+            reason = f"{broker} no longer knows what was published under this name"
+            while self._waiting and self._waiting[0].number:
+                settled.append(self._settle(self._waiting.popleft(), Refused(UNKNOWN, reason)))
         first = self._waiting[0].number if self._waiting else 0
-        if broker not in self._known and 0 < first <= kept:
+        if broker not in self._epochs and 0 < first <= kept:
             # It was never sent these: the numbers are those of another process of this name.
             for publication in self._waiting:
                 publication.number = 0
@@ -161,7 +175,7 @@ class Outbox:
         self._stored(kept)
         self._left_out = [Publish(number, ()) for number in self._refused]
         self._next = max(self._next, kept + 1)
-        self._known.add(broker)
+        self._epochs[broker] = epoch
         self.kept = kept
         self.is_open = True
         return settled

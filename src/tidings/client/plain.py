@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import (
     AsyncGenerator,
     AsyncIterator,
+    Awaitable,
     Callable,
     Coroutine,
     Iterable,
@@ -22,15 +23,16 @@ from collections.abc import (
 from concurrent.futures import Future
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from tidings.client.address import DEFAULT, Tls
 from tidings.client.client import Client, connect
 from tidings.client.dialling import OnStatus
 from tidings.client.errors import ClientClosed
-from tidings.client.event import Event
+from tidings.client.event import DONE, Event
 from tidings.client.outbox import Limits
 from tidings.client.positions import Beginning
+from tidings.client.reading import Told
 from tidings.client.receipts import OnRefused
 from tidings.client.subscription import Subscription
 from tidings.events import Filter, Notification, TidingsError
@@ -193,6 +195,11 @@ class PlainClient:
         """The folder of a lake that has what its broker no longer keeps, if it has told of one."""
         return self._client.lake
 
+    @property
+    def principal(self) -> str:
+        """Who the broker takes this client for."""
+        return self._client.principal
+
     def advertise(self, filter: Filter | str, timeout: float | None = None) -> None:
         """Say what this client will publish, so that it is carried only where it is wanted.
 
@@ -268,9 +275,13 @@ class PlainClient:
             with suppress(ClientClosed):  # it ended with the client
                 self._run(_ended(interest))
 
-    def acknowledge(self, durable: str, cursor: Mapping[str, int]) -> None:
+    def acknowledge(self, durable: str, cursor: Mapping[str, int], *, owner: str) -> None:
         """A durable subscription that nobody reads now has been told of all up to a cursor."""
-        self._run(self._client.acknowledge(durable, cursor))
+        self._run(self._client.acknowledge(durable, cursor, owner=owner))
+
+    def forget(self, durable: str) -> bool:
+        """Let the broker forget a durable subscription; see `Client.forget`."""
+        return self._run(self._client.forget(durable))
 
     def subscribe(
         self,
@@ -278,16 +289,27 @@ class PlainClient:
         *,
         durable: str | None = None,
         since: Beginning = None,
+        replace: bool = False,
+        home: Literal["here"] | None = None,
         callback: Callable[[Event], Any] | None = None,
         queue: int = 10_000,
-        told: int = 0,
+        told: Told | None = None,
+        bulk: str | None = None,
     ) -> PlainSubscription:
         """Hear what the filter matches, from now on; see `Client.subscribe`.
 
         It has begun when this returns. Close it, or use it with `with`.
         """
         subscription = self._client.subscribe(
-            filter, durable=durable, since=since, callback=callback, queue=queue, told=told
+            filter,
+            durable=durable,
+            since=since,
+            replace=replace,
+            home=home,
+            callback=callback,
+            queue=queue,
+            told=told,
+            bulk=bulk,
         )
         return PlainSubscription(self, subscription)
 
@@ -362,8 +384,25 @@ class PlainSubscription:
 
     @property
     def missed(self) -> int:
-        """How many events it was not told of since nobody read the ones before; only if live."""
+        """How many events it was not told of since nobody read the ones before; only if live.
+
+        Where `lost` is above 0, there may be up to so many more.
+        """
         return self._subscription.missed
+
+    @property
+    def lost(self) -> int:
+        """How many ticks brokers no longer kept when it was to be told of them; only if live.
+
+        How many of them were events that it wants, nobody can say.
+        """
+        return self._subscription.lost
+
+    @property
+    def doubted(self) -> int:
+        """How often a broker has found its memory damaged: each time, what was told before may
+        lack events or repeat some. To be certain, begin anew from an earlier cursor."""
+        return self._subscription.doubted
 
     @property
     def waiting(self) -> int:
@@ -398,8 +437,17 @@ class PlainSubscription:
         self._taken.extend(self._client._run(taken()))
         return bool(self._taken)
 
-    def acknowledge(self, event: Event) -> None:
-        """What `Event.ack` does. Only the last of many is passed on to the other thread."""
+    def acknowledge(self, event: Event) -> Awaitable[None]:
+        """What `Event.ack` does: it returns when it is done."""
+
+        async def acknowledged() -> None:
+            await self._subscription.acknowledge(event)
+
+        self._client._run(acknowledged())
+        return DONE
+
+    def acknowledge_soon(self, event: Event) -> None:
+        """What `Event.ack_soon` does. Only the last of many is passed on to the other thread."""
         before, self._last = self._last, event
         if before is None:
             self._client._soon(self._pass_on)
@@ -407,7 +455,7 @@ class PlainSubscription:
     def _pass_on(self) -> None:
         event, self._last = self._last, None
         if event is not None:
-            self._subscription.acknowledge(event)
+            self._subscription.acknowledge_soon(event)
 
 
 class _Belt:

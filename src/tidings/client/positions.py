@@ -14,7 +14,7 @@ from tidings.node.requests import Cursor, Since
 Beginning: TypeAlias = str | datetime | timedelta | Mapping[str, int] | None
 """Where to begin: `"begin"`, a cursor (`"paris:17,london:40"`), a time, how long ago, or now."""
 
-_PLACE: Final = re.compile(r"([A-Za-z0-9_.-]+):([0-9]{1,18})")
+_PLACE: Final = re.compile(r"([A-Za-z0-9_.~-]+):([0-9]{1,18})")
 _AGO: Final = re.compile(
     r"-?\s*([0-9]+(?:\.[0-9]+)?)\s*"
     r"(?:(ms)|(s|sec|seconds?)|(m|min|minutes?)|(h|hours?)|(d|days?)|(w|weeks?))(?:\s+ago)?"

@@ -3,13 +3,43 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Awaitable, Mapping
+from typing import Final, NamedTuple
 
-from tidings.client.event import Event, Source
+from msgspec.structs import replace
+
+from tidings.client.event import DONE, Event, Source
 from tidings.events import Filter
 from tidings.node.messages import Event as NodeEvent
-from tidings.node.requests import Cursor, Progress, Refused, Since, Subscribe
+from tidings.node.requests import (
+    Accepted,
+    Acknowledge,
+    Cursor,
+    Doubtful,
+    Home,
+    Missed,
+    Progress,
+    Refused,
+    Since,
+    Subscribe,
+)
+
+BY_NAME: Final = "durable "
+"""What the id of an acknowledgement begins with, if the broker knows no reader."""
+
+
+class Told(NamedTuple):
+    """What a program was told before its subscription began, by a lake for example.
+
+    It is not told again, and a durable subscription stays where it is until it is acknowledged.
+    """
+
+    position: Mapping[str, int] = {}
+    """It was told everything up to here."""
+    events: int = 0
+    """So many of them."""
+    owner: str = ""
+    """Drawn at random by whoever takes a durable subscription, who has it until another does."""
 
 
 class Reading:
@@ -30,8 +60,11 @@ class Reading:
         durable: str | None = None,
         since: Since = None,
         most: int = 10_000,
-        told: int = 0,
-        now: float = 0.0,
+        told: Told = Told(),  # noqa: B008 - it cannot change
+        replace: bool = False,
+        is_noted: bool = False,
+        home: Home = "",
+        bulk: str | None = None,
     ) -> None:
         self.source: Source = self
         """What events are acknowledged to."""
@@ -48,23 +81,35 @@ class Reading:
         self.is_held = False
         """It was given up for a while, since its inbox is full."""
         self.missed = 0
+        """Events that it was not told of, since the program did not read."""
+        self.lost_ticks = 0
+        """Ticks that no broker kept any more: some of them may have been events for it."""
         self.ending: Refused | None = None
         """Why it has ended, if the broker has ended it."""
+        self.doubted = 0
+        """How often it was said that what it was told may be wrong."""
+        self._doubts: int | None = None
         self._since = since
-        # Of a stream that could not be reached so far, it wants what came after this.
-        self._begun = now if since is None else since if isinstance(since, float) else 0.0
-        self._is_placed = False
+        self.owner: Final = told.owner
+        self._replace, self._is_noted, self._home = replace, is_noted, home
+        self._bulk = bulk
+        # Below 0: what it was not told of begins now, as long as no broker has accepted it.
+        self._begun = -1.0 if since is None else since if isinstance(since, float) else 0.0
+        self._is_placed = bool(told.position)
         """Whether it was told anything, so that its position says more than `since`."""
         # A cursor counts as told: what it says of a stream holds until more is heard of that one.
         self._others: Cursor = dict(since) if isinstance(since, dict) else {}
+        self._others.update(told.position)
         self._stream = ""
         self._tick = 0
-        self._told = told
+        self._told = told.events
         self._acknowledged = 0
         self._done: Cursor | None = None
         self._is_due = False
         self.unsaid = 0
-        """So many events were acknowledged since the broker was told."""
+        """Events acknowledged since the broker was told."""
+        self.kept = 0
+        """The last event of which the broker has on disk that it is acknowledged."""
 
     # -- position ------------------------------------------------------------------------------
 
@@ -77,10 +122,30 @@ class Reading:
         """What to ask a broker for, under a new id: all behind the position."""
         self.id = id
         self.is_held = self.is_live = False
-        self._is_due = self._done is not None  # the last acknowledgement may have been lost
+        wanted = Subscribe(id, self.filter, self.durable, owner=self.owner, bulk=self._bulk)
         if self._is_placed:
-            return Subscribe(id, self.filter, self.durable, self.position, self._begun)
-        return Subscribe(id, self.filter, self.durable, self._since)
+            position = self.position
+            return replace(wanted, begun=self._begun, heard=position, doubts=self._doubts)
+        return replace(
+            wanted,
+            since=self._since,
+            replace=self._replace,
+            is_noted=self._is_noted,
+            home=self._home,
+        )
+
+    def accepted(self, answer: Accepted) -> None:
+        """It has started: from now on it is told everything."""
+        self.is_started = True
+        if answer.cursor is not None:
+            self._is_placed, self._begun = True, answer.begun
+            self._doubts = answer.doubts
+            self._merge(answer.cursor)
+
+    def doubt(self, news: Doubtful) -> None:
+        """What it was told so far may lack events, or repeat some."""
+        self.doubted += 1
+        self._doubts = news.doubts
 
     def gone(self, *, is_held: bool = False) -> None:
         """The broker no longer knows it; perhaps since it was told to hold it."""
@@ -89,10 +154,17 @@ class Reading:
         self.is_held = is_held
         self.is_started |= is_held
 
+    def lost(self) -> None:
+        """The connection is gone, and perhaps the last acknowledgement with it."""
+        self.gone(is_held=self.is_held)
+        self._is_due = self._done is not None
+
     def deliver(self, event: NodeEvent) -> bool:
         """Take an event; False if there is no room, and it must be told again later."""
         if len(self.inbox) >= self.most:
-            if self.durable is not None or not self.is_live:
+            # Given up before it was accepted, one that begins now would begin later.
+            is_live = self.is_live or self._begun < 0.0
+            if self.durable is not None or not is_live:
                 return False
             self.missed += 1
             self._move(event)
@@ -126,6 +198,13 @@ class Reading:
         if self._acknowledged == self._told:
             self._acknowledge_all()
 
+    def skipped(self, news: Missed) -> None:
+        """It was not told all up to here, and will not be."""
+        self._is_placed = True
+        self._merge(news.cursor)
+        self.missed += news.count
+        self.lost_ticks += news.lost
+
     def _merge(self, cursor: Mapping[str, int]) -> None:
         position = self.position
         ahead = {s: t for s, t in cursor.items() if t > position.get(s, -1)}
@@ -134,7 +213,12 @@ class Reading:
 
     # -- acknowledgements ----------------------------------------------------------------------
 
-    def acknowledge(self, event: Event) -> None:
+    def acknowledge(self, event: Event) -> Awaitable[None]:
+        """The same as `acknowledge_soon`: here nobody can wait."""
+        self.acknowledge_soon(event)
+        return DONE
+
+    def acknowledge_soon(self, event: Event) -> None:
         """Everything up to this event is done with."""
         if event.sequence <= self._acknowledged:
             return
@@ -155,8 +239,12 @@ class Reading:
         """Whether there is an acknowledgement that the broker has not been told."""
         return self._is_due and self.durable is not None
 
-    def acknowledgement(self) -> Cursor:
-        """What to tell the broker, which is then told."""
+    def acknowledgement(self) -> Acknowledge:
+        """What to tell the broker, which is then told; by name while it does not know the id."""
         assert self._done is not None
+        assert self.durable is not None
         self._is_due, self.unsaid = False, 0
-        return self._done
+        if self.id:
+            return Acknowledge(self.id, self._done, number=self._acknowledged)
+        name, number = self.durable, self._acknowledged
+        return Acknowledge(f"{BY_NAME}{name}", self._done, name, self.owner, number)

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 
 from tidings.client.copying import Copying
 from tidings.client.outbox import Limits, Outbox, Publication
-from tidings.client.reading import Reading
+from tidings.client.reading import BY_NAME, Reading
 from tidings.events import Filter
 from tidings.node.requests import (
     Accepted,
@@ -23,6 +23,7 @@ from tidings.node.requests import (
     Advertise,
     Attach,
     Cursor,
+    Doubtful,
     Interest,
     Missed,
     Progress,
@@ -39,8 +40,8 @@ Request: TypeAlias = RequestBody | Copy | Ping | Pong
 
 MUCH: Final = 1_000
 """So many acknowledged events are told to the broker without waiting for more."""
-
-
+_ACKNOWLEDGED: Final = "acknowledge "
+"""What the id of an answer to an acknowledgement begins with."""
 _HEADS: Final = 1_024
 """So many bytes of a frame are for what is around a notification."""
 
@@ -59,16 +60,35 @@ class Standing:
         """Of a watch: whether somebody wants what the filter matches, once that is known."""
 
 
+class Note:
+    """What to tell a broker of a durable subscription that nobody reads here.
+
+    That is how far it is, if it has its events from elsewhere, or that it is to be forgotten.
+    """
+
+    __slots__ = ("is_settled", "number", "refusal", "request")
+
+    def __init__(self, request: Acknowledge | Unsubscribe) -> None:
+        self.request: Final = request
+        self.is_settled = False
+        self.number = 0
+        """Of the answer."""
+        self.refusal: Refused | None = None
+
+
 class Session:
     """What a client has asked for, what it was told, and what is still to be said."""
 
-    def __init__(self, limits: Limits | None = None) -> None:
+    def __init__(self, limits: Limits | None = None, *, instance: str = "") -> None:
+        """`instance` tells this process from others that come under its name, if any can."""
+        self._instance = instance
+        self._attempts = 0
         self.outbox: Final = Outbox(limits or Limits())
         self.broker = ""
         """The name of the broker, while there is a connection."""
         self.settled: list[tuple[Publication, Refused | None]] = []
         """Publications whose fate is known; whoever looks at them clears the list."""
-        self.changed: set[Reading | Standing | Copying] = set()
+        self.changed: set[Reading | Standing | Note | Copying] = set()
         """What else has changed; likewise."""
         self.pongs = 0
         """The last `Ping` that was answered over this connection."""
@@ -81,7 +101,10 @@ class Session:
         self._all: dict[Reading, None] = {}
         self._advertisements: dict[str, Standing] = {}
         self._watches: dict[str, Standing] = {}
+        self._notes: dict[str, Note] = {}
         self._copyings: dict[Copying, None] = {}
+        self._urgent: set[Reading] = set()
+        """What somebody waits for to be acknowledged."""
         self._requests: list[Request] = []
         self._count = 0
         self._pings = 0
@@ -92,7 +115,9 @@ class Session:
         """There is a connection: ask for everything. The broker takes frames of so many bytes."""
         self.outbox.largest = max(frame - _HEADS, frame // 2)
         self.broker, self.pongs, self.is_confused = broker, 0, False
-        self._requests = [Attach()]
+        self._attempts += 1
+        epoch = self.outbox.epoch(broker)
+        self._requests = [Attach(instance=self._instance, epoch=epoch, attempt=self._attempts)]
         for ad in self._advertisements.values():
             self._requests.append(Advertise(ad.id, ad.filter))
         for watch in self._watches.values():
@@ -100,6 +125,9 @@ class Session:
         for reading in self._all:
             if not reading.is_held:
                 self._ask(reading)
+            elif reading.is_due:
+                self._urgent.add(reading)
+        self._requests += [note.request for note in self._notes.values()]
         for copying in self._copyings:
             self.copy_on(copying)
 
@@ -110,7 +138,7 @@ class Session:
         self._readings.clear()
         self._ebbing.clear()
         for reading in self._all:
-            reading.gone(is_held=reading.is_held)
+            reading.lost()
         for copying in self._copyings:
             copying.gone()
         self.outbox.lost()
@@ -119,6 +147,9 @@ class Session:
         """What to send now, frame by frame."""
         if not self.broker:
             return []
+        for reading in self._urgent:
+            self._acknowledge(reading)
+        self._urgent.clear()
         frames: list[list[Request]] = [list(f) for f in self.outbox.frames()]
         if self._requests:
             frames.insert(0, self._requests)
@@ -187,9 +218,19 @@ class Session:
             self._say(Unsubscribe(reading.id, forget))
             reading.gone()
 
-    def acknowledge(self, durable: str, cursor: Cursor) -> None:
+    def acknowledge(self, durable: str, cursor: Cursor, owner: str) -> Note:
         """Tell the broker how far a durable subscription is that nobody reads now."""
-        self._say(Acknowledge("", cursor, durable))
+        return self._note(Acknowledge(self._next("k"), cursor, durable, owner))
+
+    def forget(self, durable: str) -> Note:
+        """Have the broker forget a durable subscription, whoever reads it."""
+        return self._note(Unsubscribe(self._next("k"), forget=True, durable=durable))
+
+    def _note(self, request: Acknowledge | Unsubscribe) -> Note:
+        note = Note(request)
+        self._notes[request.id] = note
+        self._say(request)
+        return note
 
     def taken(self, reading: Reading) -> None:
         """The program has taken events: if that was waited for, ask for more."""
@@ -197,11 +238,15 @@ class Session:
             reading.is_held = False
             self._ask_again(reading)
 
-    def say_acknowledgements(self, *, only_much: bool = False) -> None:
-        """Tell the broker what was acknowledged, or only where that is much."""
-        for reading in self._readings.values():
-            if not only_much or reading.unsaid >= MUCH:
-                self._acknowledge(reading)
+    def say_acknowledgements(self) -> None:
+        """Tell the broker what was acknowledged."""
+        for reading in self._all:
+            self._acknowledge(reading)
+        self._urgent.clear()
+
+    def hurry(self, reading: Reading) -> None:
+        """Tell the broker with the next frames what was acknowledged of this one."""
+        self._urgent.add(reading)
 
     def ping(self) -> int:
         """Ask for an answer once all that was said before is taken in; returns its number."""
@@ -218,10 +263,12 @@ class Session:
         id = self._next("s")
         self._readings[id] = reading
         self._requests.append(reading.request(id))
+        if reading.is_due:  # an acknowledgement may have been lost, and be waited for
+            self._urgent.add(reading)
 
     def _acknowledge(self, reading: Reading) -> None:
-        if reading.is_due:
-            self._requests.append(Acknowledge(reading.id, reading.acknowledgement()))
+        if self.broker and reading.is_due:
+            self._requests.append(reading.acknowledgement())
 
     def _say(self, request: Request) -> None:
         if self.broker:  # else `connected` will say all that is still wanted
@@ -263,10 +310,10 @@ class Session:
         match message:
             case Accepted(id="publish", number=number):
                 self.settled += self.outbox.accepted(number)
-            case Accepted(id="attach", number=number):
-                self.settled += self.outbox.attached(self.broker, number)
-            case Accepted(id=id):
-                self._accepted(id)
+            case Accepted(id="attach", number=number, epoch=epoch):
+                self.settled += self.outbox.attached(self.broker, number, epoch)
+            case Accepted():
+                self._accepted(message)
             case Progress(id=""):
                 for each in self._readings.values():
                     if each.is_live:
@@ -283,9 +330,13 @@ class Session:
                     self.changed.add(copying)
             case Refused(id=id):
                 self._refused(id, message)
-            case Missed(id=id, count=count):
+            case Missed(id=id):
+                if reading := self._readings.get(id) or self._ebbing.get(id):
+                    reading.skipped(message)
+                    self.changed.add(reading)
+            case Doubtful(id=id):
                 if reading := self._readings.get(id):
-                    reading.missed += count
+                    reading.doubt(message)
                     self.changed.add(reading)
             case Interest(id=id, is_wanted=is_wanted):
                 if watch := self._watches.get(id):
@@ -298,12 +349,20 @@ class Session:
             case Resend():
                 self.is_confused = True
 
-    def _accepted(self, id: str) -> None:
-        if reading := self._readings.get(id):
-            reading.is_started = True
+    def _accepted(self, answer: Accepted) -> None:
+        id = answer.id
+        begun = None if answer.cursor is None else self._ebbing.get(id)  # it was given up before
+        if reading := self._readings.get(id) or begun:
+            reading.accepted(answer)
             self.changed.add(reading)
         elif reading := self._ebbing.pop(id, None):
             self._ask_again(reading)
+        elif reading := self._acknowledging(id):
+            reading.kept = max(reading.kept, answer.number)
+            self.changed.add(reading)
+        elif note := self._notes.pop(id.removeprefix(_ACKNOWLEDGED), None):
+            note.is_settled, note.number = True, answer.number
+            self.changed.add(note)
         elif standing := self._advertisements.get(id) or self._watches.get(id):
             standing.is_settled = True
             self.changed.add(standing)
@@ -311,17 +370,39 @@ class Session:
     def _refused(self, id: str, refusal: Refused) -> None:
         if id.isdecimal():
             self.settled += self.outbox.refused(int(id), refusal)
-        elif reading := self._readings.pop(id, None) or self._ebbing.pop(id, None):
-            self._all.pop(reading, None)
-            reading.gone()
-            reading.ending = refusal
-            self.changed.add(reading)
+        elif reading := self._reading(id):
+            self._end(reading, refusal)
+        elif note := self._notes.pop(id.removeprefix(_ACKNOWLEDGED), None):
+            note.is_settled, note.refusal = True, refusal
+            self.changed.add(note)
         elif standing := self._advertisements.pop(id, None) or self._watches.pop(id, None):
             standing.is_settled, standing.refusal = True, refusal
             self.changed.add(standing)
         elif copying := self._copying(id):
             copying.refused(refusal)
             self.changed.add(copying)
+
+    def _reading(self, id: str) -> Reading | None:
+        """Which reading is over if something of this id is refused."""
+        if id.startswith(_ACKNOWLEDGED + BY_NAME):
+            return self._acknowledging(id)
+        return self._readings.pop(id, None) or self._ebbing.pop(id, None)
+
+    def _end(self, reading: Reading, refusal: Refused) -> None:
+        self._all.pop(reading, None)
+        reading.gone()
+        reading.ending = refusal
+        self.changed.add(reading)
+
+    def _acknowledging(self, id: str) -> Reading | None:
+        """Whose acknowledgement an answer is for, if it is for one."""
+        if not id.startswith(_ACKNOWLEDGED):
+            return None
+        id = id.removeprefix(_ACKNOWLEDGED)
+        if not id.startswith(BY_NAME):
+            return self._readings.get(id) or self._ebbing.get(id)
+        name = id.removeprefix(BY_NAME)
+        return next((reading for reading in self._all if reading.durable == name), None)
 
     def _copying(self, id: str) -> Copying | None:
         return next((copying for copying in self._copyings if copying.id == id), None)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator
 from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from tidings.client.errors import ClientClosed, CursorTooOld, SubscriptionRefused
+from tidings.client.errors import ClientClosed, SubscriptionRefused, cannot_go_on
 from tidings.client.event import Event
 from tidings.client.positions import cursor_text
 from tidings.client.reading import Reading
@@ -22,6 +22,19 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("tidings.client")
 
+
+class _Kept:
+    """To be awaited by those who want to know that an acknowledgement is kept."""
+
+    __slots__ = ("_sequence", "_subscription")
+
+    def __init__(self, subscription: Subscription, sequence: int) -> None:
+        self._subscription, self._sequence = subscription, sequence
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return self._subscription._until_kept(self._sequence).__await__()
+
+
 Callback: TypeAlias = Callable[[Event], Any]
 """A function or coroutine function that is called with each event."""
 
@@ -30,7 +43,7 @@ class Subscription:
     """What a client hears of a filter; made by `Client.subscribe`.
 
     `async for event in subscription` ends when the subscription is closed, and raises
-    `SubscriptionRefused` or `CursorTooOld` if the broker ends it.
+    `SubscriptionRefused`, `CursorTooOld` or `StreamWentBack` if the broker ends it.
     """
 
     def __init__(self, client: Client, reading: Reading, callback: Callback | None) -> None:
@@ -120,8 +133,25 @@ class Subscription:
 
     @property
     def missed(self) -> int:
-        """How many events it was not told of since nobody read the ones before; only if live."""
+        """How many events it was not told of since nobody read the ones before; only if live.
+
+        Where `lost` is above 0, there may be up to so many more.
+        """
         return self._reading.missed
+
+    @property
+    def lost(self) -> int:
+        """How many ticks brokers no longer kept when it was to be told of them; only if live.
+
+        How many of them were events that it wants, nobody can say.
+        """
+        return self._reading.lost_ticks
+
+    @property
+    def doubted(self) -> int:
+        """How often a broker has found its memory damaged: each time, what was told before may
+        lack events or repeat some. To be certain, begin anew from an earlier cursor."""
+        return self._reading.doubted
 
     @property
     def waiting(self) -> int:
@@ -196,16 +226,40 @@ class Subscription:
         assert self._reading.ending is not None
         said = self._reading.ending
         if said.cursor is not None:
-            cursor = cursor_text(said.cursor)
-            return CursorTooOld(said.reason, cursor, said.stream, said.position)
+            return cannot_go_on(said)
         return SubscriptionRefused(said.reason)
 
-    def acknowledge(self, event: Event) -> None:
-        """What `Event.ack` does."""
-        reading = self._reading
-        reading.acknowledge(event)
+    def acknowledge(self, event: Event) -> Awaitable[None]:
+        """What `Event.ack` does: it is begun at once, and done when it was awaited."""
+        self.acknowledge_soon(event)
+        return _Kept(self, event.sequence)
+
+    def acknowledge_soon(self, event: Event) -> None:
+        """What `Event.ack_soon` does."""
+        reading, client = self._reading, self._client
+        reading.acknowledge_soon(event)
         if reading.is_due:
-            self._client._acknowledged(is_much=reading.unsaid >= MUCH)
+            if reading.unsaid >= MUCH:
+                client._session.hurry(reading)
+                client._soon()
+            else:
+                client._acknowledge_later()
+
+    async def _until_kept(self, sequence: int) -> None:
+        """Wait until the broker has on disk that everything up to an event is acknowledged."""
+        reading, client = self._reading, self._client
+        if reading.durable is None:
+            return
+        while reading.kept < sequence:
+            if reading.ending is not None:
+                raise self._ending()
+            if self._is_closed:
+                raise ClientClosed("the subscription was closed before this was acknowledged")
+            client._check()
+            if reading.is_due:
+                client._session.hurry(reading)
+                client._soon()
+            await client._news(reading)
 
     async def _call(self, callback: Callback) -> None:
         try:
