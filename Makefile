@@ -6,10 +6,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help run test quick check bench lock clean
+.PHONY: help run test quick check campaign bench lock clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: $(VENV)/installed ## watch a network of brokers at work (FOR=30: for so many seconds)
 	@$(BIN)/python -m tidings.cli demo $(if $(FOR),--for $(FOR))
@@ -26,6 +26,10 @@ check: $(VENV)/installed ## check format, lint, types and the direction of impor
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+campaign: $(VENV)/installed ## try random trials at fresh seeds (TRIALS=20000, FIRST=a seed, PROCESSES=2)
+	@$(BIN)/python -m tests.simulation.campaign $(if $(TRIALS),--trials $(TRIALS)) \
+		$(if $(FIRST),--first $(FIRST)) $(if $(PROCESSES),--processes $(PROCESSES))
 
 bench: $(VENV)/bench ## run the benchmarks (installs what they compare with)
 	@$(BIN)/python -m bench

@@ -6,12 +6,24 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from tests.simulation.test_guarantees import stale, unadvertised
+from tests.simulation.test_guarantees import (
+    restarted,
+    spoilt,
+    stale,
+    trimmed,
+    unadvertised,
+    unreached,
+)
+from tests.simulation.test_homes import made_at_once
 from tests.simulation.trials import trial
-from tidings.node import Append, Node, Store, Sync
+from tidings.delivery import Known
+from tidings.delivery.publishers import Publisher, Publishers
+from tidings.node import Append, Missed, Node, Store, Sync
 from tidings.node.archive import Archive
 from tidings.node.deliveries import Deliveries
+from tidings.node.homes import Homes
 from tidings.simulation.properties import Violation
 from tidings.simulation.trials import play
 
@@ -81,8 +93,28 @@ def test_silence_believed_while_a_flow_is_broken(patch: Patch) -> None:
 
 
 def test_numbers_of_publications_that_are_not_remembered(patch: Patch) -> None:
-    patch(Deliveries, "published", lambda self, session: 0)
+    def forgetful(self: Publishers, name: str, number: int, *, day: int) -> Publisher:
+        return keep(self, name, 0, day=day)
+
+    keep = Publishers.keep
+    patch(Publishers, "keep", forgetful)
     assert is_caught("single", "covering", "subscriptions", "links", part="logged")
+
+
+def test_a_zombie_that_is_told_what_is_kept_of_its_successor(patch: Patch) -> None:
+    def hospitable(self: Publishers, name: str, instance: str, epoch: int, *, day: int) -> int:
+        return epoch or 1
+
+    patch(Publishers, "claim", hospitable)
+    assert is_caught("single", "covering", "subscriptions", "links", part="accepted")
+
+
+def test_a_successor_that_a_crash_makes_unknown(patch: Patch) -> None:
+    def careless(self: Deliveries, name: str, body: Any) -> int | None:
+        return self.publishers.claim(name, body.instance, body.epoch, day=0)
+
+    patch(Deliveries, "claim", careless)
+    assert is_caught("single", "covering", "subscriptions", "crashes", part="epoch")
 
 
 def test_a_position_that_passes_over_what_was_not_sent_in_one_part(patch: Patch) -> None:
@@ -98,8 +130,8 @@ def test_a_position_that_passes_over_what_was_not_sent_in_one_part(patch: Patch)
 def test_answers_to_what_an_earlier_node_of_the_same_name_asked(patch: Patch) -> None:
     init = Deliveries.__init__
 
-    def from_zero(self: Deliveries, node: Node, span: Any) -> None:
-        init(self, node, span)
+    def from_zero(self: Deliveries, node: Node, logs: Any, **more: Any) -> None:
+        init(self, node, logs, **more)
         self._number = 0
 
     patch(Deliveries, "__init__", from_zero)
@@ -108,7 +140,7 @@ def test_answers_to_what_an_earlier_node_of_the_same_name_asked(patch: Patch) ->
 
 
 def test_advertisements_after_which_nothing_is_fetched(patch: Patch) -> None:
-    patch(Deliveries, "renew", lambda self, neighbour: None)
+    patch(Deliveries, "advertised", lambda self, neighbour, has_grown: None)
     with pytest.raises(Violation):
         unadvertised()
 
@@ -124,7 +156,7 @@ def test_events_no_longer_advertised_that_are_not_fetched(patch: Patch) -> None:
             self._node.advertisements = ads
 
     patch(Archive, "_chooser", by_tables_alone)
-    assert is_caught("star", "covering", "advertisements", "crashes")
+    assert is_caught("star", "covering", "advertisements", "crashes", seeds=range(200))
 
 
 def test_positions_saved_that_nobody_has_acknowledged(patch: Patch) -> None:
@@ -134,7 +166,8 @@ def test_positions_saved_that_nobody_has_acknowledged(patch: Patch) -> None:
         is_starting = reader in self._starting
         tell_state(self, reader)
         if is_starting and reader not in self._starting and reader.durable is not None:
-            self._save(reader.durable, reader.filter, dict(reader.positions), reader.begun)
+            saved = self.saved[reader.durable]
+            self._save(reader.durable, saved._replace(cursor=dict(reader.positions)))
 
     patch(Deliveries, "_tell_state", hasty)
     assert is_caught("single", "covering", "subscriptions", "crashes", part="saved")
@@ -143,6 +176,55 @@ def test_positions_saved_that_nobody_has_acknowledged(patch: Patch) -> None:
 def test_progress_told_before_what_was_missed(patch: Patch) -> None:
     patch(Deliveries, "_tell_missed", lambda self, reader: None)
     assert is_caught("single", "covering", "subscriptions", "packets")
+
+
+@pytest.mark.parametrize(
+    ("count", "lost", "filter"),
+    [(1, 0, "x = 2"), (0, 0, "x = 1")],
+    ids=["ticks counted as events", "lost ticks left unsaid"],
+)
+def test_a_wrong_account_of_what_is_no_longer_kept(
+    patch: Patch, count: int, lost: int, filter: str
+) -> None:
+    patch(Deliveries, "_tell_missed", telling(count=count, lost=lost))
+    with pytest.raises(Violation):
+        trimmed(filter)
+
+
+def test_one_event_too_many_told_as_missed(patch: Patch) -> None:
+    patch(Deliveries, "_tell_missed", telling(count=0, lost=1, more=1))
+    assert is_caught("line", "covering", "subscriptions", "packets", part="told Missed")
+
+
+def test_a_reader_of_what_is_damaged_that_is_told_nothing(patch: Patch) -> None:
+    patch(Archive, "unreadable", lambda self, input: None)
+    with pytest.raises(Violation):
+        spoilt()
+
+
+def test_a_reader_that_is_sent_on_too_far_behind_what_is_damaged(patch: Patch) -> None:
+    unreadable = Archive.unreadable
+
+    def generous(self: Archive, input: Any) -> None:
+        unreadable(self, replace(input, upto=self.log.last))
+
+    patch(Archive, "unreadable", generous)
+    with pytest.raises(Violation, match="is to go on at"):
+        spoilt()
+
+
+def telling(*, count: int, lost: int, more: int = 0) -> Callable[[Deliveries, Any], None]:
+    """Tell a reader what it has missed: lost ticks as events, or not at all, or more than that."""
+
+    def tell(self: Deliveries, reader: Any) -> None:
+        if reader.missed or reader.lost:
+            said = reader.missed + count * reader.lost + more
+            self._reply(
+                reader.session, Missed(reader.id, said, self.cursor(reader), lost * reader.lost)
+            )
+            reader.missed = reader.lost = 0
+
+    return tell
 
 
 def test_a_slow_reader_that_is_forgotten(patch: Patch) -> None:
@@ -159,4 +241,38 @@ def test_stragglers_taken_for_the_flow(patch: Patch) -> None:
         self._pass_on(event, neighbour, self._flow(event.stream), filters)
 
     patch(Deliveries, "event", any_way)
-    assert is_caught("graph", "flooding", "subscriptions", "links")
+    assert is_caught("ring", "flooding", "subscriptions", "links", seeds=range(150))
+
+
+def test_durable_names_that_nobody_else_is_asked_for(patch: Patch) -> None:
+    patch(Homes, "_go_on", lambda self, search: self._decide(search, None))
+    assert is_caught("line", "covering", "subscriptions", "none", part="lives at")
+
+
+def test_two_that_make_a_durable_name_at_once(patch: Patch) -> None:
+    patch(Homes, "_has", lambda self, name, *, asker: self._holds(name))
+    with pytest.raises(Violation, match="s1 lives at"):
+        made_at_once()
+
+
+def test_a_durable_name_that_is_not_asked_for_again_when_the_way_changes(patch: Patch) -> None:
+    patch(Homes, "anew", lambda self, streams: None)
+    assert is_caught("line", "covering", "subscriptions", "links")
+
+
+def fails_with(scenario: Callable[[int], None], seed: int) -> bool:
+    try:
+        scenario(seed)
+    except Violation:
+        return True
+    return False
+
+
+def test_clocks_that_decide_where_a_subscription_begins(patch: Patch) -> None:
+    patch(Deliveries, "_begin_out_of_reach", lambda self, reader: None)
+    assert any(fails_with(unreached, seed) for seed in range(6))
+
+
+def test_a_node_that_forgets_how_far_streams_are(patch: Patch) -> None:
+    patch(Known, "restore", lambda self, stream, stored: None)
+    assert any(fails_with(restarted, seed) for seed in range(6))

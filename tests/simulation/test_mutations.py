@@ -141,7 +141,7 @@ def test_subscriptions_not_sent_again_on_a_new_advertisement(patch: Patch) -> No
 
 
 def test_no_exchange_of_digests(patch: Patch) -> None:
-    patch(Node, "_check_neighbours", lambda self: None)
+    patch(Node, "_check_all", lambda self: None)
     assert is_caught("acyclic", "covering", "subscriptions", "all")
 
 

@@ -49,3 +49,14 @@ def test_all_properties_hold_while_brokers_learn(network: str) -> None:
     for seed, faults in enumerate(("links", "all")):
         played = run(seed, network, "learnt:0.2", semantics, faults, steps=40)
     assert any(node.learning and node.learning.known for node in played.simulation.nodes.values())
+
+
+def test_two_leases_that_run_out_at_once_are_two_changes() -> None:
+    run(20261118502275, "line", "imperfect:1.5", "other advertisements", "crashes", steps=80)
+
+
+def test_a_node_with_leases_and_audits_goes_on_to_listen_to_statistics() -> None:
+    done = run(20261118701033, "centralised", "learnt:0.2", "other advertisements", "all", steps=60)
+    for node in done.simulation.nodes.values():
+        assert node.learning is not None
+        assert node.learning.session in node.sessions.values()

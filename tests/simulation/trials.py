@@ -52,6 +52,8 @@ def trial(
         tree=network in AGREED,
         subscriptions=strategy,
         grace=GRACES[seed % len(GRACES)],
+        margin=4.0 if seed % 2 else 300.0,
+        check=(2.0, inf)[seed % 2],
         backlog=6 if seed % 3 == 0 and faults != "none" else inf,
         **given,
     )

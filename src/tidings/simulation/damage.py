@@ -1,14 +1,72 @@
-"""Damage: what a broken memory might do to a node's tables."""
+"""Damage: what a broken memory might do to a node. Its disk is intact.
+
+`damage_tables` is what the papers consider. `damage` takes any field of anything that a node
+remembers, and puts another value of the same kind there: a number that is a little off, far off or
+negative, another name, an entry more or less, a time that never comes.
+
+What is left alone: code (bound methods, and the timers' callables, which may be lost or late but
+not turn into others), what the configuration says (`_CONFIGURED`), the content of events, filters
+and statistics, and the insides of the index and of the reductions, which are compared by sums
+only.
+"""
 
 from __future__ import annotations
 
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from math import inf
 from random import Random
+from typing import Any, Final, NamedTuple
 
+import msgspec
+
+from tidings.delivery import Flow, Log, Publishers, Reader, Ways
 from tidings.events import Filter
 from tidings.node import Node
+from tidings.node.archive import Archive
+from tidings.node.deliveries import Deliveries
+from tidings.node.learning import Learning
+from tidings.node.ports import Neighbour, Session
+from tidings.node.watches import Watches
+from tidings.overlay import Link, Tree
+from tidings.routing import Statistics
+from tidings.routing.tables import Tables
+
+_PARTS: Final = (
+    *(Node, Deliveries, Archive, Log, Ways, Flow, Reader, Publishers, Session, Neighbour),
+    *(Link, Tree, Tables, Learning, Watches),
+)
+_CONFIGURED: Final = {
+    *("Node.name", "Node.settings", "Node._patience", "Node._roles", "Tree.name", "Ways.own"),
+    *("Link._pause", "Link._delay", "Tree._period", "Tree._expiry", "Log._longest"),
+    *("Archive.read_limit", "Archive.part_limit", "Node._duties"),
+}
+"""Given by the configuration, or by the code, and never changed."""
+_OPTIONAL: Final[dict[str, Callable[[Random], Any]]] = {
+    "Reader.durable": lambda random: random.choice(("d1", "d2")),
+    "Reader.is_live": lambda random: random.random() < 0.5,
+    "Reader.starts": lambda random: {},
+    "Tree.parent": lambda random: f"b{random.randrange(6)}",
+    "Learning._resume_at": lambda random: {"b0": random.randrange(9)},
+}
+"""What may be None, and what else it may be."""
+_TRANSIENT: Final = {"Node._now", "Node._effects", "Node._touched", "Node._stored", "Link._out"}
+"""Set anew with each input, before it is looked at; empty between two inputs."""
 
 
-def damage(node: Node, random: Random) -> None:
+class Place(NamedTuple):
+    """A field of something that a node remembers."""
+
+    owner: Any
+    name: str
+
+    @property
+    def label(self) -> str:
+        """Of what kind it is."""
+        return f"{type(self.owner).__name__}.{self.name}"
+
+
+def damage_tables(node: Node, random: Random) -> None:
     """Put in what nobody wants and lose what somebody wants, so that nothing computed fits."""
     for tables in (node.subscriptions, node.advertisements):
         if tables is None:
@@ -20,5 +78,143 @@ def damage(node: Node, random: Random) -> None:
                 table[_junk(random)] = random.randint(1, 3)
 
 
+def damage(node: Node, random: Random) -> str:
+    """Put another value into one field; which one it was, and what it is now."""
+    found: dict[str, list[Place]] = {}
+    for place in places(node):
+        found.setdefault(place.label, []).append(place)
+    names = [*node.neighbours, *node.sessions, node.name, "nobody"]
+    for label in random.sample(sorted(found), len(found)):
+        place = random.choice(found[label])
+        before = getattr(place.owner, place.name)
+        after = _other(before, random, names, label)
+        if after is not before or isinstance(before, dict | set | list | deque):
+            setattr(place.owner, place.name, after)
+            return f"{label} = {_short(after)}"
+    return "nothing"
+
+
+def places(node: Node) -> Iterator[Place]:
+    """Every field that can be damaged."""
+    seen: set[int] = set()
+    todo: list[Any] = [node]
+    while todo:
+        part = todo.pop()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        for name in _fields(part):
+            place = Place(part, name)
+            value = getattr(part, name)
+            if place.label in _CONFIGURED or place.label in _TRANSIENT or value is node:
+                continue
+            inner = [each for each in _within(value) if isinstance(each, _PARTS)]
+            todo.extend(inner)
+            if not isinstance(value, _PARTS) and not callable(value):
+                yield place
+
+
+def _fields(part: Any) -> list[str]:
+    slots = [name for kind in type(part).__mro__ for name in getattr(kind, "__slots__", ())]
+    return [*slots, *getattr(part, "__dict__", {})]
+
+
+def _within(value: Any) -> Iterator[Any]:
+    yield value
+    if isinstance(value, dict):
+        for key, each in value.items():
+            yield key
+            yield from _within(each)
+    elif isinstance(value, list | tuple | set | deque):
+        for each in value:
+            yield from _within(each)
+
+
+def _other(value: Any, random: Random, names: list[str], label: str) -> Any:
+    """Another value of the same kind; the same one if there is none."""
+    if label in _OPTIONAL and (value is None or random.random() < 0.3):
+        return _OPTIONAL[label](random) if value is None else None
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int):
+        others = (value + 1, value - 1, value + 7, random.randint(0, 20), -3, 1 << 50)
+        return random.choice(others)
+    if isinstance(value, float):
+        return random.choice((value + 1.0, value - 1.0, 0.0, -1.0, 1e12, inf))
+    if isinstance(value, str):
+        return random.choice(names)
+    if isinstance(value, Filter):
+        return _junk(random)
+    if isinstance(value, tuple):
+        return _other_tuple(value, random, names, label)
+    if isinstance(value, Counter):
+        return Counter()
+    if isinstance(value, dict):
+        return _other_dict(value, random, names, label)
+    if isinstance(value, set):
+        return set(random.sample(sorted(value, key=repr), len(value) // 2))
+    if isinstance(value, list | deque):
+        return _other_row(value, random, names, label)
+    if isinstance(value, msgspec.Struct) and not isinstance(value, Statistics):
+        return _other_struct(value, random, names, label)
+    return value
+
+
+def _other_tuple(value: Any, random: Random, names: list[str], label: str) -> Any:
+    if not value:
+        return value
+    at = random.randrange(len(value))
+    fields = list(value)
+    fields[at] = _other(fields[at], random, names, label)
+    return type(value)(*fields) if hasattr(value, "_fields") else tuple(fields)
+
+
+def _other_struct(value: msgspec.Struct, random: Random, names: list[str], label: str) -> Any:
+    name = random.choice(value.__struct_fields__)
+    if name == "notification":
+        return value
+    return msgspec.structs.replace(
+        value, **{name: _other(getattr(value, name), random, names, label)}
+    )
+
+
+def _other_dict(value: dict[Any, Any], random: Random, names: list[str], label: str) -> Any:
+    after = dict(value)
+    key = random.choice(list(after)) if after else None
+    match random.choice(("lose one", "lose all", "change one", "add one")):
+        case "lose one" if after:
+            del after[key]
+        case "lose all":
+            after.clear()
+        case "change one" if after:
+            after[key] = _other(after[key], random, names, label)
+        case "add one" if after:
+            more = _other(key, random, names, label)
+            after.setdefault(more, after[key])
+        case _ if label in ("Reader.positions", "Ways._via", "Session.progress", "Node._heard"):
+            after[random.choice(names)] = 3
+    return after
+
+
+def _other_row(value: Any, random: Random, names: list[str], label: str) -> Any:
+    after = list(value)
+    at = random.randrange(len(after)) if after else 0
+    match random.choice(("lose one", "lose all", "change one", "repeat one")):
+        case "lose one" if after:
+            del after[at]
+        case "lose all":
+            after.clear()
+        case "change one" if after:
+            after[at] = _other(after[at], random, names, label)
+        case "repeat one" if after:
+            after.insert(at, after[at])
+    return type(value)(after)
+
+
 def _junk(random: Random) -> Filter:
     return Filter.parse(f"x = {random.randint(0, 9)} AND junk = {random.randint(0, 99)}")
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) < 100 else f"{text[:100]}…"

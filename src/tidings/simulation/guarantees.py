@@ -2,9 +2,12 @@
 
 - What was accepted is in the log, once, in the order of its publisher, after any crash.
 - A subscription hears of every stream exactly what matches, from where it began, in order: see
-  `courses`. What a client did not read is counted; what it acknowledged it is not told again, and
-  what it did not, it is.
+  `courses`. What a client did not read is counted exactly; what it acknowledged it is not told
+  again, and what it did not, it is.
 - Progress passes over nothing, and a cursor given back continues where it was.
+- A stream that went back has lost its end, and whoever was beyond is told; all others hear what is
+  left of it, and all of the one that comes after. No tick ever has two contents.
+- A durable subscription lives at one node, as far as nodes could ask each other.
 - At rest nothing is being fetched, nobody waits, all who read are told that they are live, and
   whoever watches knows whether somebody is interested.
 """
@@ -16,8 +19,9 @@ from itertools import pairwise
 from math import inf
 from typing import NoReturn
 
+from tidings.delivery.epochs import broker_of, epoch_of
 from tidings.events import Filter
-from tidings.node import Accepted, Deliver, Event, Refused, Reply
+from tidings.node import Accepted, Deliver, Event, Refused, Reply, Subscribe
 from tidings.simulation.courses import Durable, Start
 from tidings.simulation.properties import Violation
 from tidings.simulation.simulation import Simulation
@@ -31,15 +35,18 @@ class Guarantees:
 
     def __init__(self, simulation: Simulation) -> None:
         self.simulation = simulation
-        self.is_trimmed = False
-        """Logs have been trimmed: how much a live subscription has missed is not known exactly."""
         self._durables: dict[tuple[str, str], Durable] = {}
+        self._said: dict[tuple[str, str], set[int]] = {}
         self._accepted: dict[tuple[str, str], int] = {}
         self._refused: dict[str, set[int]] = {}
+        self._made: dict[tuple[str, str], tuple[float, set[str]]] = {}
+        """By node and name: when it was made there, and which others could not be asked then."""
+        self._older: set[str] = set()
+        """Nodes whose stores went back."""
 
     @property
     def streams(self) -> Iterable[str]:
-        return self.simulation.topology.nodes
+        return self.simulation.streams
 
     def fail(self, what: str) -> NoReturn:
         """It does not hold."""
@@ -47,65 +54,134 @@ class Guarantees:
 
     # -- publishing ----------------------------------------------------------------------------
 
-    def sent(self, at: str, session: str, effect: Deliver | Reply) -> None:
+    def said(self, at: str, instance: str, numbers: Iterable[int]) -> None:
+        """A process publishes something under these numbers."""
+        self._said.setdefault((at, instance), set()).update(numbers)
+
+    def sent(self, at: str, instance: str, effect: Deliver | Reply) -> None:
         """A broker tells a client something; whether that arrives or not, it must be true."""
         if isinstance(effect, Deliver):
             self.passed(effect.event)
             return
         match effect.answer:
             case Accepted(id="publish" | "attach", number=number):
-                known = self._accepted.get((at, session), 0)
-                self._accepted[at, session] = max(number, known)
-                self._check_log(at, session)
+                known = self._accepted.get((at, instance), 0)
+                self._accepted[at, instance] = max(number, known)
+                self._check_log(at, instance)
             case Refused(id=id) if id.isdigit():
-                self._refused.setdefault(session, set()).add(int(id))
+                self._refused.setdefault(instance, set()).add(int(id))
 
     def passed(self, event: Event) -> None:
         """A broker lets somebody know of an event: it is kept by then."""
-        if event.tick > len(self.simulation.stores[event.stream].log):
+        if not self.is_true(event):
             self.fail(f"{event.stream}:{event.tick} gets about, but is not in the log")
 
-    def _check_log(self, at: str, session: str) -> None:
+    def is_true(self, event: Event) -> bool:
+        """Whether it is what was kept under its tick, though that may be lost by now."""
+        ever = self.simulation.stores[broker_of(event.stream)].ever.get(event.stream, [])
+        return event.tick <= len(ever) and ever[event.tick - 1] == event
+
+    def _check_log(self, at: str, instance: str) -> None:
+        """What a process has published up to an accepted number is in the log, and is its own."""
         numbers = [
             event.notification["n"]
-            for event in self.simulation.stores[at].log
-            if event.notification["by"] == session
+            for log in self.simulation.stores[at].ever.values()
+            for event in log
+            if event.notification["by"] == instance
         ]
         if any(a >= b for a, b in pairwise(numbers)):
-            self.fail(f"{at} has logged {numbers} of {session}, in this order")
-        needed = set(range(1, self._accepted[at, session] + 1)) - self._refused.get(session, set())
+            self.fail(f"{at} has logged {numbers} of {instance}, in this order")
+        accepted, said = self._accepted[at, instance], self._said.get((at, instance), set())
+        needed = {n for n in said if n <= accepted} - self._refused.get(instance, set())
         if not needed <= set(numbers):
-            self.fail(f"{at} has accepted {sorted(needed)} of {session}, and logged {numbers}")
+            self.fail(f"{at} has accepted {sorted(needed)} of {instance}, and logged {numbers}")
 
     # -- what courses ask ----------------------------------------------------------------------
 
+    def admitted(self, at: str, body: Subscribe) -> None:
+        """A node is about to let a subscription in."""
+        deliveries = self.simulation.nodes[at].deliveries
+        name = body.durable
+        if deliveries is not None and name is not None and name not in deliveries.saved:
+            ways = () if body.home == "here" else deliveries.ways.streams
+            unasked = self.simulation.stores.keys() - {broker_of(stream) for stream in ways}
+            self._made[at, name] = self.simulation.now, unasked
+            self._check_homes(name, {at})
+
+    def _check_homes(self, name: str, holders: set[str]) -> None:
+        """A durable subscription lives at one node, as far as they could ask each other.
+
+        A node that went back may know one that was forgotten there, and made elsewhere.
+        """
+        stores = self.simulation.stores.items()
+        holders = holders | {node for node, s in stores if f"durable:{name}" in s.content}
+        holders -= self._older
+        for one in holders:
+            for other in holders - {one}:
+                if other not in self._unasked(one, name) and one not in self._unasked(other, name):
+                    self.fail(f"{name} lives at {one} and at {other}")
+
+    def _unasked(self, at: str, name: str) -> set[str]:
+        return self._made[at, name][1]
+
+    def has_made(self, at: str, name: str) -> bool:
+        """Whether a durable subscription lives at a node, and has for a moment."""
+        deliveries = self.simulation.nodes[at].deliveries
+        is_there = deliveries is not None and name in deliveries.saved
+        return is_there and self._made[at, name][0] < self.simulation.now
+
     def durable(self, at: str, name: str, filter: Filter) -> Durable:
-        """The durable subscription of this name, as it was first made."""
-        return self._durables.setdefault((at, name), Durable(self, at, name, filter))
+        """The durable subscription of this name; the filter is for one that is new."""
+        if (at, name) not in self._durables:
+            self._durables[at, name] = Durable.made(self, at, name, filter)
+        return self._durables[at, name]
+
+    def went_back(self, at: str) -> None:
+        """What a broker knew of durable subscriptions is older now: nothing is expected of them."""
+        self._older.add(at)
+        for key in [key for key in self._durables if key[0] == at]:
+            del self._durables[key]
 
     def is_known(self, at: str, name: str) -> bool:
         """Whether somebody has made it."""
         return (at, name) in self._durables
 
-    def forget(self, durable: Durable) -> None:
-        """It was made to be no more."""
-        self._durables.pop((durable.at, durable.name), None)
-
     def bounds(self, start: Start, stream: str) -> tuple[float, float]:
         """A subscription may begin behind the first tick, and must behind the second."""
-        store = self.simulation.stores[stream]
-        if start.lowest is None:
-            lowest = highest = float(sum(e.time < start.time for e in store.log))
+        if stream in start.exact:
+            lowest = highest = float(start.exact[stream])
         else:
-            lowest = start.lowest[stream]
-            highest = inf if start.highest is None else start.highest[stream]
-        return lowest, max(highest, store.first - 1)
+            lowest = start.lowest.get(stream, 0)
+            if not start.is_now:  # a clock that is behind may say for a while that it is earlier
+                ever = self.simulation.stores[broker_of(stream)].ever[stream]
+                highest = sum(e.time < start.time for e in ever)
+            elif start.highest is None or broker_of(stream) in start.unheard:
+                highest = inf
+            else:
+                highest = start.highest.get(stream, 0)
+        if epoch_of(stream) > 1:  # whoever has read the one before may hear all of it
+            lowest = 0.0
+        return lowest, max(highest, self.first(stream) - 1)
+
+    def lost(self, filter: Filter) -> int:
+        """Matching events of streams that have lost their end since."""
+        stores = self.simulation.stores.values()
+        ends = [each.ever[s][len(log) :] for each in stores for s, log in each.logs.items()]
+        return sum(filter.matches(event.notification) for end in ends for event in end)
+
+    def first(self, stream: str) -> int:
+        """The first tick of a stream that is kept."""
+        return self.simulation.stores[broker_of(stream)].firsts[stream]
+
+    def can_be_read(self, stream: str, tick: int) -> bool:
+        """Whether an event is kept, and sound."""
+        return self.simulation.stores[broker_of(stream)].has(stream, tick)
 
     def matching(
         self, filter: Filter, stream: str, since: int, upto: int | None = None
     ) -> list[int]:
         """The truth: the ticks of a stream that a filter matches."""
-        log = self.simulation.stores[stream].log[max(since, 0) : upto]
+        log = self.simulation.log(stream)[max(since, 0) : upto]
         return [e.tick for e in log if filter.matches(e.notification)]
 
     # -- at rest -------------------------------------------------------------------------------
@@ -113,8 +189,8 @@ class Guarantees:
     def check(self, subscribers: Iterable[Subscriber]) -> None:
         """Everybody has heard everything, and nothing is under way."""
         subscribers = [s for s in subscribers if s.is_alive]
-        for at, session in self._accepted:
-            self._check_log(at, session)
+        for at, instance in self._accepted:
+            self._check_log(at, instance)
         for subscriber in subscribers:
             if subscriber.outbox or not subscriber.is_connected:
                 self.fail(f"{subscriber.session} has not published {sorted(subscriber.outbox)}")
@@ -125,6 +201,8 @@ class Guarantees:
                 if reading.durable is not None:
                     reading.durable.check()
         self._check_rest()
+        for name in {name for _, name in self._made}:
+            self._check_homes(name, set())
         for subscriber in subscribers:
             for filter_, is_wanted in subscriber.watches.values():
                 self._check_watch(subscriber, filter_, is_wanted, subscribers)
@@ -136,6 +214,8 @@ class Guarantees:
             if deliveries.ways.streams != set(self.streams):
                 self.fail(f"{name} knows the ways of {set(deliveries.ways.streams)} only")
             flows = deliveries.flows.values()
+            if deliveries.homes._searches:
+                self.fail(f"{name} still looks for durable names at rest")
             if deliveries._asked or deliveries.archive.reads or deliveries._starting:
                 self.fail(f"{name} is still fetching at rest")
             if any(f.fetch or f.probe or f.waiting or f.probing for f in flows):

@@ -16,7 +16,7 @@ from typing import Any
 from tidings.events import Filter, Notification, TidingsError
 from tidings.overlay import Tree
 from tidings.simulation.clients import Client
-from tidings.simulation.damage import damage
+from tidings.simulation.damage import damage_tables
 from tidings.simulation.population import written_out
 from tidings.simulation.properties import Properties, Violation
 from tidings.simulation.scenario import ACTIONS, Scenario, Step
@@ -160,7 +160,7 @@ class Play:
         if node is not None:
             if self.properties is not None:
                 self.properties.is_damaged = True
-            damage(node, Random(step.number))
+            damage_tables(node, Random(step.number))
 
     # -- the end -------------------------------------------------------------------------------
 

@@ -8,16 +8,20 @@ overtaking or cut.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from math import inf
 from random import Random
 from typing import Any, Protocol
 
+from tidings.delivery.epochs import broker_of
 from tidings.events import TidingsError
 from tidings.node import (
+    SESSION,
+    Accepted,
     Append,
+    Damaged,
     Deliver,
     Effect,
     Event,
@@ -25,9 +29,12 @@ from tidings.node import (
     LinkDown,
     LinkUp,
     Node,
+    Raise,
     Read,
+    Recall,
+    Recalled,
     Received,
-    Records,
+    Refused,
     Reply,
     Request,
     Send,
@@ -41,6 +48,7 @@ from tidings.node import (
 from tidings.node.requests import Publish, RequestBody
 from tidings.overlay import Frame, Offer
 from tidings.simulation.clients import Client
+from tidings.simulation.properties import Violation
 from tidings.simulation.store import MemoryStore
 from tidings.simulation.topology import Topology
 from tidings.simulation.trace import current
@@ -86,6 +94,7 @@ class Line(Protocol):
     """A client at the end of a connection of its own, which breaks when its broker crashes."""
 
     at: str
+    is_full: bool
 
     def told(self, effect: Deliver | Reply) -> None: ...
     def broken(self) -> None: ...
@@ -113,7 +122,9 @@ class Simulation:
         seed: int = 0,
         conditions: Conditions | None = None,
         watchers: Iterable[Watcher] = (),
+        clocks: Mapping[str, float] | None = None,
     ) -> None:
+        """`clocks` are the times of day at which nodes begin, in seconds since 1970; else 0."""
         self.topology = topology
         self.settings = settings or Settings()
         self.random = Random(seed)
@@ -127,8 +138,10 @@ class Simulation:
         self.clients: dict[str, Client] = {}
         self.lines: dict[str, Line] = {}
         """By session: those who come over a connection of their own."""
-        self.stores = {name: MemoryStore() for name in topology.nodes}
+        fragile = self.settings.log
+        self.stores = {name: MemoryStore(name, is_fragile=fragile) for name in topology.nodes}
         self.watchers = list(watchers)
+        self._clocks = dict(clocks or {})
         self._trace = current()
         self._number = 0 if self._trace is None else self._trace.begin()
         self._queue: list[tuple[float, int, Callable[..., None], Any, Any]] = []
@@ -137,6 +150,12 @@ class Simulation:
         self._unsettled: Channel | None = None
         self._wakes: dict[str, float] = {}
         self._doomed: dict[str, int] = {}
+        self.may_fail = False
+        """Nodes have been damaged: one that raises an exception is replaced by a new one."""
+        self.replaced: list[tuple[float, str, str]] = []
+        """When a node was replaced, which, and why."""
+        self._attached: set[str] = set()
+        """The sessions that a node has accepted over a connection of their own."""
         self.channels = self._channels(conditions or Conditions())
         for name in topology.nodes:
             self._start(name)
@@ -149,6 +168,16 @@ class Simulation:
         return found
 
     # -- time ----------------------------------------------------------------------------------
+
+    def time(self, node: str) -> float:
+        """The time of day that a node's clock shows, right or wrong."""
+        return self._clocks.get(node, 0.0) + self.now
+
+    @property
+    def skew(self) -> float:
+        """Seconds by which the clocks of two nodes differ at most."""
+        times = [self.time(node) for node in self.stores]
+        return max(times) - min(times)
 
     def at(self, when: float, what: Callable[..., None], a: Any = None, b: Any = None) -> None:
         """Have something happen later."""
@@ -200,16 +229,20 @@ class Simulation:
 
     # -- nodes ---------------------------------------------------------------------------------
 
-    def _start(self, name: str) -> None:
+    def _start(self, name: str, *, was_damaged: bool = False) -> None:
         node = Node(
             name,
             self.settings,
             neighbours={n: _role(self.topology, name, n) for n in self.topology.neighbours(name)},
             stored=self.stores[name].content,
-            log=self.stores[name].span(),
+            logs=self.stores[name].spans(),
+            instance=f"{name} started at step {self.steps}",
+            was_damaged=was_damaged,
         )
         self.nodes[name] = node
-        self._perform(name, node.start(self.now, self.now))
+        self._perform(name, node.start(self.now, self.time(name)))
+        if self.settings.check < inf:
+            self.at(self.now + self.settings.check, self._nudge, name, node)
         for neighbour in self.topology.neighbours(name):
             if not self.channels[name, neighbour].is_up:
                 self._handle(name, LinkDown(neighbour))
@@ -222,20 +255,46 @@ class Simulation:
         node = self.nodes.get(name)
         if node is None:
             return
-        effects = node.handle(input, self.now)
+        try:
+            effects = node.handle(input, self.now)
+        except Exception as problem:
+            self._replace(name, problem)
+            return
         if name in self._doomed:
             self._perform(name, _cut(effects, self._doomed.pop(name)))
             self.crash(name)
         else:
-            self._perform(name, effects)
+            try:
+                self._perform(name, effects)
+            except Damaged as problem:
+                self._replace(name, problem)
         for watcher in self.watchers:
             watcher.stepped(name)
+
+    def _replace(self, name: str, problem: Exception) -> None:
+        """A node is not to be trusted any more: another one takes its place, as after a crash."""
+        if not self.may_fail:
+            if isinstance(problem, Damaged):
+                what = f"{name} finds itself damaged, which nobody has done: {problem}"
+                raise Violation(f"at {self.now:.3f} s: {what}") from None
+            raise problem
+        self.replaced.append((self.now, name, f"{type(problem).__name__}: {problem}"))
+        self.crash(name)
+        self.restart(name, was_damaged=True)
+
+    def _nudge(self, name: str, node: Node) -> None:
+        """Wake a node, whatever it remembers of its timers."""
+        if self.nodes.get(name) is node:
+            self.at(self.now + self.settings.check, self._nudge, name, node)
+            self._handle(name, Woken())
 
     def _perform(self, name: str, effects: list[Effect]) -> None:
         for effect in effects:
             if effect.__class__ is Send:
-                self._transmit(self.channels[name, effect.neighbour], effect.packet)
+                if (name, effect.neighbour) in self.channels:
+                    self._transmit(self.channels[name, effect.neighbour], effect.packet)
             elif effect.__class__ in (Deliver, Reply) and effect.session in self.lines:
+                self._note_attached(effect)
                 self.lines[effect.session].told(effect)
             elif effect.__class__ is Deliver:
                 self._notify(effect.session, effect.event)
@@ -246,8 +305,12 @@ class Simulation:
                 self.stores[name].write(effect.key, effect.value)
             elif effect.__class__ is Append:
                 self.stores[name].append(effect.events)
+            elif effect.__class__ is Raise:
+                self.stores[name].raise_epoch(effect.stream)
             elif effect.__class__ is Read:
                 self._read(name, effect)
+            elif effect.__class__ is Recall:
+                self._recall(name)
             elif effect.__class__ is Sync:
                 self.stores[name].sync()
             elif effect.__class__ is Reply and effect.session in self.clients:
@@ -256,18 +319,45 @@ class Simulation:
     def _read(self, name: str, read: Read) -> None:
         """The answer comes later, unless the node is somebody else by then."""
         node = self.nodes[name]
-        found = self.stores[name].read(read.since, read.after, read.limit)
+        found = self.stores[name].read(read)
 
         def answer(*_: Any) -> None:
             if self.nodes.get(name) is node:
-                self._handle(name, Records(read.number, *found))
+                self._handle(name, found)
 
         self.at(self.now + self.random.random() * self.reading, answer)
 
-    def trim(self, name: str, first: int) -> None:
-        """A broker keeps its log from this tick on only."""
-        self.stores[name].trim(first)
-        self._handle(name, Trimmed(self.stores[name].first))
+    def _note_attached(self, effect: Deliver | Reply) -> None:
+        match effect:
+            case Reply(answer=Accepted(id="attach")):
+                self._attached.add(effect.session)
+            case Reply(answer=Refused(id=id)) if id == SESSION:
+                self._attached.discard(effect.session)
+
+    def _recall(self, name: str) -> None:
+        """What was stored is looked up now, and who is there when the answer comes."""
+        node, store = self.nodes[name], self.stores[name]
+        stored, spans = store.written(), store.spans(written=True)
+
+        def answer(*_: Any) -> None:
+            if self.nodes.get(name) is node:
+                lines = {s: line for s, line in self.lines.items() if line.at == name}
+                there = {s: line.is_full for s, line in lines.items() if s in self._attached}
+                there |= {c.name: False for c in self._clients_at(name)}
+                reached = self.topology.neighbours(name)
+                up = frozenset(n for n in reached if self.channels[name, n].is_up)
+                self._handle(name, Recalled(stored, spans, there, up))
+
+        self.at(self.now + self.random.random() * self.reading, answer)
+
+    def _clients_at(self, name: str) -> list[Client]:
+        return [c for c in self.clients.values() if c.at == name and c.is_alive]
+
+    def trim(self, name: str, stream: str, first: int) -> None:
+        """A broker keeps one of its logs from this tick on only."""
+        store = self.stores[name]
+        store.trim(stream, first)
+        self._handle(name, Trimmed(stream, store.firsts[stream]))
 
     def _wake(self, name: str, at: float) -> None:
         if self._wakes.get(name) == at and name in self.nodes:
@@ -282,6 +372,20 @@ class Simulation:
             for line in [each for each in self.lines.values() if each.at == name]:
                 line.broken()
 
+    def go_back(self, name: str, commits: int, *, is_noticed: bool = True) -> None:
+        """A node that is down has lost the last commits of its store."""
+        assert name not in self.nodes
+        self.stores[name].go_back(commits, is_noticed=is_noticed)
+
+    def log(self, stream: str) -> list[Event]:
+        """What is kept of a stream, or was until it was trimmed."""
+        return self.stores[broker_of(stream)].logs[stream]
+
+    @property
+    def streams(self) -> list[str]:
+        """Of all nodes, in all epochs."""
+        return [stream for store in self.stores.values() for stream in store.logs]
+
     def crash_within(self, name: str, effects: int) -> None:
         """A node crashes while it carries out the effects of its next input."""
         if name in self.nodes:
@@ -291,14 +395,13 @@ class Simulation:
         """No node crashes that was about to."""
         self._doomed.clear()
 
-    def restart(self, name: str) -> None:
+    def restart(self, name: str, *, was_damaged: bool = False) -> None:
         """A node comes back with what its store kept; its clients attach again."""
         if name in self.nodes:
             return
-        self._start(name)
-        for client in self.clients.values():
-            if client.at == name and client.is_alive:
-                client.attach()
+        self._start(name, was_damaged=was_damaged)
+        for client in self._clients_at(name):
+            client.attach()
 
     # -- links ---------------------------------------------------------------------------------
 
@@ -392,7 +495,7 @@ class Simulation:
                     watcher.published(client, event)
                 if self._trace is not None:
                     self._trace.published(self._number, self.now, client.name, client.at, event)
-        self._handle(client.at, Request(client.name, body, self.now))
+        self._handle(client.at, Request(client.name, body, self.time(client.at)))
         return True
 
     def _renew(self, client: Client, _: Any) -> None:
@@ -439,7 +542,7 @@ def _cut(effects: list[Effect], number: int) -> list[Effect]:
     """The first of them. A host stores all that lies between two syncs at once, or nothing."""
     done, rest = effects[:number], effects[number:]
     if Sync() in rest:
-        while done and done[-1].__class__ in (Store, Append):
+        while done and done[-1].__class__ in (Store, Append, Raise):
             done.pop()
     return done
 

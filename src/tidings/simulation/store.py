@@ -1,31 +1,65 @@
-"""A store in memory that forgets in a crash what was not synced."""
+"""A store in memory that forgets in a crash what was not synced, and may be damaged."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
+from itertools import takewhile
 from random import Random
-from typing import Any
+from typing import Any, Final
 
-from tidings.node import Event, Span
+from tidings.delivery.epochs import stream_name
+from tidings.node import Damaged, Event, Read, Records, Span, Unreadable
+
+_RAISE: Final = "~"
+"""Stands in the place of a key where an epoch begins."""
 
 
 class MemoryStore:
-    """What a node stores and logs. It survives a crash once synced; later writes may, in order."""
+    """What a node stores and logs. It survives a crash once synced; later writes may, in order.
 
-    def __init__(self) -> None:
+    Only damage takes away what was synced: see `go_back`.
+    """
+
+    def __init__(self, name: str, *, is_fragile: bool = False) -> None:
+        """A fragile one can go back; for that it remembers all that was ever written."""
         self.content: dict[str, Any] = {}
-        self.log: list[Event] = []
-        self.first = 1
-        """The log is kept from this tick on."""
+        self.logs: dict[str, list[Event]] = {name: []}
+        """By stream; the last one is the current."""
+        self.ever: dict[str, list[Event]] = {name: []}
+        """The same with what is lost: the only content that a tick may ever have."""
+        self.firsts: dict[str, int] = {name: 1}
+        """Each log is kept from this tick on."""
+        self._spoilt: set[tuple[str, int]] = set()
+        self._name = name
         self._unsynced: list[tuple[str, Any]] = []
+        self._journal: list[list[tuple[str, Any]]] | None = [] if is_fragile else None
+
+    @property
+    def stream(self) -> str:
+        """The current one."""
+        return list(self.logs)[-1]
+
+    @property
+    def log(self) -> list[Event]:
+        """That of the current stream."""
+        return self.logs[self.stream]
 
     def write(self, key: str, value: Any) -> None:
         """Remember to keep a value; None forgets the key."""
         self._unsynced.append((key, value))
 
     def append(self, events: tuple[Event, ...]) -> None:
-        """Remember to keep events in the log."""
+        """Remember to keep events in the log, which must follow on what is there."""
+        stream, last = list(self.spans(written=True).items())[-1]
+        for event in events:
+            if event.stream != stream or event.tick != last.last + 1 or event.time < last.time:
+                raise Damaged(f"{event.stream}:{event.tick} cannot follow on {last}")
+            last = Span(last.first, event.tick, event.time)
         self._unsynced.extend(("", event) for event in events)
+
+    def raise_epoch(self, stream: str) -> None:
+        """Remember to close the current stream and to begin this one."""
+        self._unsynced.append((_RAISE, stream))
 
     def sync(self) -> None:
         """Keep all that was written so far."""
@@ -35,29 +69,97 @@ class MemoryStore:
         """Some of what was not synced is kept, the rest is gone."""
         self._keep(random.randint(0, len(self._unsynced)))
 
-    def span(self) -> Span:
-        """What of the log is kept."""
-        last = self.log[-1] if self.log else None
-        return Span(self.first, len(self.log), last.time if last is not None else 0.0)
+    def written(self) -> dict[str, Any]:
+        """All values, those among them that are yet to be synced."""
+        found = dict(self.content) | {k: v for k, v in self._unsynced if k and k != _RAISE}
+        return {k: v for k, v in found.items() if v is not None}
 
-    def read(self, since: int, after: float, limit: int) -> tuple[int, int, tuple[Event, ...]]:
-        """What a node asked to read: see `Read`."""
-        if after > 0.0:
-            since = bisect_left(self.log, after, key=lambda event: event.time)
-        since = max(since, self.first - 1)
-        events = tuple(self.log[since : since + limit])
-        return since, since + len(events), events
+    def go_back(self, commits: int, *, is_noticed: bool = True) -> None:
+        """Lose the last commits though they were synced, as if restored from an older copy.
 
-    def trim(self, first: int) -> None:
-        """Keep the log from this tick on only."""
-        self.first = max(self.first, min(first, len(self.log) + 1))
+        A store that notices begins a new epoch, higher than any that it ever had.
+        """
+        assert self._journal is not None
+        epochs = len(self.ever)
+        del self._journal[max(0, len(self._journal) - commits) :]
+        self.content, self.logs = {}, {self._name: []}
+        for commit in self._journal:
+            for key, value in commit:
+                self._apply(key, value)
+        if is_noticed:
+            for epoch in range(len(self.logs) + 1, epochs + 2):
+                stream = stream_name(self._name, epoch)
+                self._journal.append([(_RAISE, stream)])
+                self._apply(_RAISE, stream)
+        for stream, log in self.logs.items():
+            self.firsts[stream] = min(self.firsts.get(stream, 1), len(log) + 1)
+
+    def spans(self, *, written: bool = False) -> dict[str, Span]:
+        """What of each log is kept; with `written`, together with what is yet to be synced."""
+        logs = {stream: (len(log), log[-1:]) for stream, log in self.logs.items()}
+        for key, value in self._unsynced if written else ():
+            if not key:
+                logs[value.stream] = (value.tick, [value])
+            elif key == _RAISE:
+                logs[value] = (0, [])
+        return {
+            stream: Span(self.firsts.get(stream, 1), last, events[0].time if events else 0.0)
+            for stream, (last, events) in logs.items()
+        }
+
+    def read(self, read: Read) -> Records | Unreadable:
+        """What a node asked to read."""
+        stream, since, log = read.stream, read.since, self.logs[read.stream]
+        if read.after > 0.0:
+            since = bisect_left(log, read.after, key=lambda event: event.time)
+        since = upto = max(since, self.firsts[stream] - 1)
+        while (stream, upto + 1) in self._spoilt:
+            upto += 1
+        if upto > since:
+            return Unreadable(read.number, since, upto)
+        events = tuple(takewhile(self._is_sound, log[since : since + read.limit]))
+        return Records(read.number, since, since + len(events), events)
+
+    def spoil(self, ticks: range) -> None:
+        """Damage what the disk holds of these ticks of the current stream."""
+        self._spoilt.update((self.stream, tick) for tick in ticks if tick <= len(self.log))
+
+    def has(self, stream: str, tick: int) -> bool:
+        """Whether an event can be read."""
+        return tick >= self.firsts[stream] and (stream, tick) not in self._spoilt
+
+    def _is_sound(self, event: Event) -> bool:
+        return (event.stream, event.tick) not in self._spoilt
+
+    def trim(self, stream: str, first: int) -> None:
+        """Keep a log from this tick on only."""
+        self.firsts[stream] = max(self.firsts[stream], min(first, len(self.logs[stream]) + 1))
 
     def _keep(self, number: int) -> None:
-        for key, value in self._unsynced[:number]:
+        kept = self._unsynced[:number]
+        for key, value in kept:
+            self._apply(key, value)
             if not key:
-                self.log.append(value)
-            elif value is None:
-                self.content.pop(key, None)
-            else:
-                self.content[key] = value
+                self._remember(value)
         self._unsynced.clear()
+        if kept and self._journal is not None:
+            self._journal.append(kept)
+
+    def _apply(self, key: str, value: Any) -> None:
+        if not key:
+            self.log.append(value)
+        elif key == _RAISE:
+            self.logs[value] = []
+            self.ever.setdefault(value, [])
+            self.firsts.setdefault(value, 1)
+        elif value is None:
+            self.content.pop(key, None)
+        else:
+            self.content[key] = value
+
+    def _remember(self, event: Event) -> None:
+        """No tick gets a second content."""
+        ever = self.ever[event.stream]
+        if event.tick <= len(ever):
+            raise AssertionError(f"{event.stream}:{event.tick} is given out a second time")
+        ever.append(event)

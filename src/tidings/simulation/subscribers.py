@@ -1,15 +1,18 @@
 """Subscribers: programs that rely on a node with a log.
 
 A subscriber talks to its broker over a connection on which nothing is overtaken, but which breaks
-whenever either of them crashes, with all that is on it. It attaches again under the same session,
+whenever either of them crashes, with all that is on it. It attaches again under the same name,
 reads on from where it was, and publishes again what was not accepted. If it crashes itself, it
-forgets all but the names of its durable subscriptions, and comes back as a new session.
+forgets all but the names of its durable subscriptions, and comes back as a new instance. It may
+also be taken for dead: then it goes on as a zombie beside the instance that comes after it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from tidings.events import Filter, Notification
 from tidings.node import (
@@ -19,6 +22,7 @@ from tidings.node import (
     Attach,
     Deliver,
     Detach,
+    Doubtful,
     Drained,
     Full,
     Interest,
@@ -34,7 +38,7 @@ from tidings.node import (
     Unsubscribe,
     Watch,
 )
-from tidings.node.requests import RequestBody, Since
+from tidings.node.requests import Home, RequestBody, Since
 from tidings.simulation.courses import Course, Durable, Start
 
 if TYPE_CHECKING:
@@ -52,8 +56,12 @@ class Reading:
 
     def __init__(self, id: str, course: Course, since: Since, durable: Durable | None) -> None:
         self.id, self.course, self.since, self.durable = id, course, since, durable
+        self.owner = ""
+        self.replace = False
+        self.home: Home = ""
+        self.begun = -1.0 if since is None else since if isinstance(since, float) else 0.0
         self.is_live = False
-        self.is_accepted = False
+        self.is_accepted = self.is_placed = False
         self.noted: dict[str, int] = {}
         """Where it was when it acknowledged something."""
 
@@ -67,7 +75,7 @@ class Subscriber:
         self.is_alive = self.is_connected = self.is_full = False
         self.durables: dict[str, Durable] = {}
         """What it remembers for ever: the names of durable subscriptions it has."""
-        self._connection = 0
+        self._connection = self._attempts = self._epoch = 0
         self._up = self._down = 0.0
         self._forget()
 
@@ -79,13 +87,21 @@ class Subscriber:
         self.watches: dict[str, tuple[Filter, bool | None]] = {}
         self.outbox: dict[int, Notification] = {}
         """Published and not yet accepted; sent once the broker has said what it has."""
-        self.number = 0
+        self._unsent: list[dict[str, Any]] = []
+        """To be published, as soon as the broker has said which numbers are taken."""
+        self._number = self._epoch = 0
         self._ids = 0
         self._is_attached = False
 
     @property
-    def session(self) -> str:
+    def instance(self) -> str:
+        """The process."""
         return f"{self.name}.{self.life}"
+
+    @property
+    def session(self) -> str:
+        """The process over one of its connections."""
+        return f"{self.instance}.{self._connection}"
 
     # -- lives and connections -----------------------------------------------------------------
 
@@ -93,17 +109,26 @@ class Subscriber:
         """A new life: with what is durable, and nothing else."""
         self.life += 1
         self.is_alive = True
-        self.simulation.lines[self.session] = self
         for name, durable in list(self.durables.items()):
-            self._add(durable.filter, name, None)
+            self._add(durable.latest.filter, name, None)
         self.connect()
 
     def crash(self) -> None:
         """It vanishes; its broker's host notices."""
         self._hang_up()
         self.is_alive = False
-        del self.simulation.lines[self.session]
         self._forget()
+
+    def split(self) -> Subscriber:
+        """It is cut off, and a new life begins without it; what it was is returned, a zombie."""
+        zombie = Subscriber(self.simulation, self.name, self.at, self.checks)
+        zombie.life, zombie.is_alive = self.life, True
+        zombie._connection, zombie._attempts = self._connection + 1, self._attempts
+        zombie._epoch, zombie._number = self._epoch, self._number
+        zombie.outbox, zombie._unsent = self.outbox, self._unsent
+        self.crash()
+        self.begin()
+        return zombie
 
     def hang_up(self) -> None:
         """The connection breaks, and is soon made again."""
@@ -113,10 +138,12 @@ class Subscriber:
 
     def _hang_up(self) -> None:
         if self.is_connected:
+            session = self.session
             self._break()
-            self.simulation.hear(self.at, Request(self.session, Detach()))
+            self.simulation.hear(self.at, Request(session, Detach()))
 
     def _break(self) -> None:
+        del self.simulation.lines[self.session]
         self._connection += 1
         self.is_connected = self.is_full = self._is_attached = False
 
@@ -133,42 +160,60 @@ class Subscriber:
             self.simulation.at(self.simulation.now + _PAUSE, self.connect)
             return
         self.is_connected = True
+        self.simulation.lines[self.session] = self
         self._attach()
 
     def _attach(self) -> None:
         self._is_attached = False
-        self._ask(Attach())
+        self._attempts += 1
+        self._ask(
+            Attach(
+                name=self.name, instance=self.instance, epoch=self._epoch, attempt=self._attempts
+            )
+        )
         for id, filter_ in self.advertisements.items():
             self._ask(Advertise(id, filter_))
-        for id, reading in list(self.readings.items()):
-            if reading.durable is not None and reading.durable.name not in self.durables:
-                del self.readings[id]  # somebody else has it now
-            else:
-                self._resume(reading)
+        for reading in list(self.readings.values()):
+            self._resume(reading)
         for id, (filter_, _) in self.watches.items():
             self.watches[id] = (filter_, None)
             self._ask(Watch(id, filter_))
 
     def _resume(self, reading: Reading) -> None:
-        course, since = reading.course, reading.since
-        if reading.is_accepted or course.position:
-            since = dict(course.position)
-            course.missed = 0  # it reads again what it was not sent
-        elif course.start.lowest is not None:
-            course.start = Start.now(self.simulation, self.at)
+        course = reading.course
         reading.is_live = False
-        name, begun = None, course.start.time
-        if reading.durable is not None:  # in another life, perhaps: its broker knows
-            name, begun = reading.durable.name, 0.0
-        self._ask(Subscribe(reading.id, course.filter, name, since, begun))
+        name = None if reading.durable is None else reading.durable.name
+        wanted = Subscribe(reading.id, course.filter, name, owner=reading.owner)
+        if reading.is_placed:
+            if course.start.is_now and not reading.is_accepted:
+                course.start.again(Start.now(self.simulation, self.at))
+            heard = dict(course.position)
+            self._ask(msgspec.structs.replace(wanted, begun=reading.begun, heard=heard))
+            return
+        if course.start.is_now:
+            course.start = Start.now(self.simulation, self.at)
+        again = msgspec.structs.replace(
+            wanted, since=reading.since, replace=reading.replace, home=reading.home
+        )
+        self._ask(again)
 
     # -- what it does --------------------------------------------------------------------------
 
-    def subscribe(self, filter: Filter, durable: str | None, since: Since) -> None:
-        """Begin to read."""
-        if not self.is_alive or (durable is not None and durable in self.durables):
+    def subscribe(
+        self,
+        filter: Filter,
+        durable: str | None,
+        since: Since,
+        *,
+        replace: bool = False,
+        home: Home = "",
+    ) -> None:
+        """Begin to read; or begin anew, of a durable subscription that it has."""
+        if not self.is_alive:
             return
-        self._ask_for(self._add(filter, durable, since))
+        reading = self._add(filter, durable, since)
+        reading.replace, reading.home = replace, home
+        self._ask_for(reading)
 
     def _ask_for(self, reading: Reading) -> None:
         if self.is_connected:
@@ -176,17 +221,18 @@ class Subscriber:
 
     def take_over(self, other: Subscriber) -> None:
         """Read on under another's durable name."""
-        for name in other.durables.keys() - self.durables.keys():
+        for name in sorted(other.durables.keys() - self.durables.keys()):
             durable = other.durables[name]
-            self._ask_for(self._add(durable.filter, name, None))
+            self._ask_for(self._add(durable.latest.filter, name, None))
             return
 
     def read_on(self, id: str) -> None:
         """Give back the cursor of one subscription to a second one that is to be its equal."""
         before = self.readings.get(id)
-        if before is not None and before.course.position:
+        if before is not None and before.is_accepted and before.course.position:
             course = before.course.copy()
             reading = Reading(self._next_id(), course, dict(course.position), None)
+            reading.begun, reading.is_placed = before.begun, True
             self.readings[reading.id] = reading
             self._ask_for(reading)
 
@@ -195,15 +241,18 @@ class Subscriber:
         if name is not None:
             durable = self.checks.durable(self.at, name, filter)
             durable.give_to(self.durables)
-        if isinstance(since, float):
-            start = Start(time=since)
-        elif since == "begin":
-            start = Start(time=0.0)
-        else:
+        if since is None:
             start = Start.now(self.simulation, self.at)
-        course = Course(self.checks, f"{self.session} with {filter}", filter, start)
+        elif isinstance(since, float):
+            start = Start.at(self.simulation, since)
+        else:
+            start = Start.at(self.simulation, 0.0, None if since == "begin" else since)
+        course = Course(self.checks, self.at, f"{self.session} with {filter}", filter, start)
         course.durable = durable
+        if durable is None:  # what a cursor says counts as told
+            course.position = dict(start.exact)
         reading = Reading(self._next_id(), course, since, durable)
+        reading.owner = f"{self.instance}.{reading.id}"
         self.readings[reading.id] = reading
         return reading
 
@@ -214,9 +263,7 @@ class Subscriber:
             del self.readings[id]
             if reading.durable is not None and reading.durable.name in self.durables:
                 del self.durables[reading.durable.name]
-                if forget:
-                    self.checks.forget(reading.durable)
-            self._ask(Unsubscribe(id, forget=forget))
+            self._ask(Unsubscribe(id, forget=forget), reading)
 
     def acknowledge(self, *, late: bool) -> None:
         """Acknowledge all that was heard, or only what was when this was done the last time."""
@@ -224,21 +271,28 @@ class Subscriber:
             if reading.durable is not None and reading.is_accepted and self._is_attached:
                 heard, reading.noted = reading.noted, dict(reading.course.position)
                 cursor = heard if late else reading.noted
-                cursor = {s: t for s, t in cursor.items() if t > reading.durable.sent.get(s, 0)}
-                if reading.durable.owner is reading.course and cursor:
+                sent = reading.durable.latest.sent
+                cursor = {s: t for s, t in cursor.items() if t > sent.get(s, 0)}
+                if reading.durable.is_had_by(reading.course) and cursor:
                     reading.durable.acknowledge(reading.course, cursor)
                     self._ask(Acknowledge(reading.id, cursor))
 
     def publish(self, notifications: Iterable[dict[str, Any]]) -> None:
         """Say what happened; each with who says it, and its number."""
-        if not self.is_alive:
-            return
-        first, batch = self.number + 1, []
-        for each in notifications:
-            self.number += 1
-            batch.append(Notification({**each, "by": self.session, "n": self.number}))
-            self.outbox[self.number] = batch[-1]
-        if self._is_attached:
+        if self.is_alive:
+            self._unsent.extend(notifications)
+            if self._is_attached:
+                self._publish()
+
+    def _publish(self) -> None:
+        first, batch = self._number + 1, []
+        for each in self._unsent:
+            self._number += 1
+            batch.append(Notification({**each, "by": self.instance, "n": self._number}))
+            self.outbox[self._number] = batch[-1]
+        self._unsent = []
+        if batch:
+            self.checks.said(self.at, self.instance, range(first, self._number + 1))
             self._ask(Publish(first, tuple(batch)))
 
     def advertise(self, id: str, filter: Filter) -> None:
@@ -279,33 +333,41 @@ class Subscriber:
 
     # -- the connection ------------------------------------------------------------------------
 
-    def _ask(self, body: RequestBody) -> None:
+    def _ask(self, body: RequestBody, reading: Reading | None = None) -> None:
         if self.is_connected:
             sim = self.simulation
             self._up = max(self._up, sim.now + sim.random.random() * _LATENCY)
-            sim.at(self._up, self._arrive, self._connection, body)
+            sim.at(self._up, self._arrive, self._connection, (body, reading))
 
-    def _arrive(self, connection: int, body: RequestBody) -> None:
+    def _arrive(self, connection: int, asked: tuple[RequestBody, Reading | None]) -> None:
         if connection != self._connection:
             return
+        body, left = asked
         if isinstance(body, Subscribe):
-            reading = self.readings.get(body.id)
-            if reading is not None and reading.durable is not None:
-                if reading.durable.name not in self.durables:
-                    del self.readings[body.id]  # somebody else has taken it over meanwhile
-                    return
-                reading.durable.taken(reading.course, self.simulation, since=body.since)
             self._over.discard(body.id)
-        self.simulation.hear(self.at, Request(self.session, body, self.simulation.now))
+        if isinstance(body, Unsubscribe) and body.forget and left is not None and left.durable:
+            left.durable.forgotten(left.course)
+        time = self.simulation.time(self.at)
+        self.simulation.hear(self.at, Request(self.session, body, time))
         if isinstance(body, Unsubscribe):
             self._over.add(body.id)
+
+    def admitted(self, body: Subscribe) -> None:
+        """The broker is about to do what it was asked for, or to say why not."""
+        reading = self.readings.get(body.id)
+        if reading is not None and reading.durable is not None:
+            if body.heard is None:
+                reading.durable.give_to(self.durables)
+            reading.durable.taken(reading.course, self.simulation, body)
 
     def told(self, effect: Deliver | Reply) -> None:
         """The broker sends something."""
         sim = self.simulation
-        self.checks.sent(self.at, self.session, effect)
+        self.checks.sent(self.at, self.instance, effect)
         if isinstance(effect, Reply) and isinstance(effect.answer, Refused):
             self._over.add(effect.answer.id)
+            if (refused := self.readings.get(effect.answer.id)) and refused.durable:
+                refused.durable.refused(refused.course, effect.answer.reason, refused.home)
         elif isinstance(effect, Deliver) and not self._over.isdisjoint(effect.ids):
             self.checks.fail(f"{self.session} is sent something for {effect.ids}, which has ended")
         self._down = max(self._down, sim.now + sim.random.random() * _LATENCY)
@@ -318,15 +380,18 @@ class Subscriber:
             for id in effect.ids:
                 reading = self.readings.get(id)
                 if reading is not None:
+                    reading.is_placed = True
                     reading.course.heard(effect.event)
             return
         match effect.answer:
             case Accepted(id="attach"):
-                self._attached(effect.answer.number)
+                self._attached(effect.answer)
             case Accepted(id="publish"):
                 self._kept(effect.answer.number)
-            case Accepted(id=id):
-                self._accepted(id)
+            case Accepted():
+                self._accepted(effect.answer)
+            case Refused(id="session"):
+                self.crash()
             case Refused():
                 self._refused(effect.answer)
             case Resend():
@@ -335,32 +400,43 @@ class Subscriber:
                 self._progress(effect.answer)
             case Missed():
                 if effect.answer.id in self.readings:
-                    self.readings[effect.answer.id].course.missed += effect.answer.count
+                    reading = self.readings[effect.answer.id]
+                    reading.is_placed = True
+                    reading.course.missed(effect.answer)
+            case Doubtful():
+                self.checks.fail(f"{self.session} is told of a doubt, and nothing was damaged")
             case Interest():
                 if effect.answer.id in self.watches:
                     filter_ = self.watches[effect.answer.id][0]
                     self.watches[effect.answer.id] = (filter_, effect.answer.is_wanted)
 
-    def _attached(self, number: int) -> None:
-        self._kept(number)
+    def _attached(self, answer: Accepted) -> None:
+        if self._epoch and self._epoch != answer.epoch:
+            self.checks.fail(f"{self.instance} is given epoch {answer.epoch}, not {self._epoch}")
+        self._kept(answer.number)
+        self._epoch, self._number = answer.epoch, max(self._number, answer.number)
         self._is_attached = True
         for later in sorted(self.outbox):
             self._ask(Publish(later, (self.outbox[later],)))
+        self._publish()
 
     def _kept(self, number: int) -> None:
         for kept in [n for n in self.outbox if n <= number]:
             del self.outbox[kept]
 
-    def _accepted(self, id: str) -> None:
-        kind, _, name = id.rpartition(" ")
+    def _accepted(self, answer: Accepted) -> None:
+        kind, _, name = answer.id.rpartition(" ")
         reading = self.readings.get(name)
         if reading is None:
             return
         if kind == "acknowledge" and reading.durable is not None:
             reading.durable.confirm(reading.course)
-        elif not kind and not reading.is_accepted:
-            reading.is_accepted = True
-            reading.course.accepted()
+        elif not kind:
+            reading.begun, reading.is_placed = answer.begun, True
+            if not reading.is_accepted:
+                reading.is_accepted = True
+                reading.course.accepted(answer.cursor or {})
+            reading.course.told(answer.cursor or {})
 
     def _refused(self, answer: Refused) -> None:
         reading = self.readings.pop(answer.id, None)
@@ -369,13 +445,16 @@ class Subscriber:
         if answer.cursor is not None:  # no longer kept: go on where it says
             reading.course.skip(answer.cursor)
             reading.id = self._next_id()
-            reading.is_accepted = True
+            reading.is_accepted = reading.is_placed = True
             self.readings[reading.id] = reading
             self._ask_for(reading)
-        elif reading.durable is not None and self.durables.get(reading.durable.name):
-            if reading.durable.owner is reading.course:
+        elif reading.durable is not None:
+            if reading.course.is_unlike and "replace" not in answer.reason:
+                self.checks.fail(f"{self.session} is refused another filter by: {answer.reason}")
+            if reading.durable.is_had_by(reading.course):
                 self.checks.fail(f"{self.session} is refused: {answer.reason}")
-            del self.durables[reading.durable.name]
+            if all(other.durable is not reading.durable for other in self.readings.values()):
+                self.durables.pop(reading.durable.name, None)
 
     def _progress(self, answer: Progress) -> None:
         if answer.id:
@@ -385,4 +464,5 @@ class Subscriber:
         else:
             readings = [r for r in self.readings.values() if r.is_live]
         for reading in readings:
+            reading.is_placed = True
             reading.course.told(answer.cursor)

@@ -2,7 +2,8 @@
 
 A trial is a scenario like any other, so that it can be made smaller and replayed; only its steps
 say more. Logs keep so little in memory, and send so little at a time, that small runs read them
-from the store and in many parts.
+from the store and in many parts. The clocks of the nodes are wrong; what is checked goes by the
+order of what happens in virtual time, and by a clock only where somebody asks for a time.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from typing import Any, Final
 
 from tidings.delivery import Log
 from tidings.events import Filter
-from tidings.node import Event, Settings
-from tidings.node.messages import Fetch, Fetched, Streams
+from tidings.node import Event, Settings, Subscribe
+from tidings.node.deliveries import Deliveries
+from tidings.node.messages import Fetch, Fetched, Seek, Sought, Streams
+from tidings.node.ports import Session
 from tidings.overlay import Frame, Offer
 from tidings.simulation.guarantees import Guarantees
 from tidings.simulation.play import Play, bound
@@ -24,6 +27,8 @@ from tidings.simulation.scenario import Scenario, Step
 from tidings.simulation.simulation import Channel, Conditions, Simulation
 from tidings.simulation.subscribers import Subscriber
 
+_TODAY: Final = 1_000_000.0
+"""The time of day when a trial begins, in seconds since 1970."""
 _REST: Final = 3.0
 """For so long nothing may be said at rest."""
 _CLIENTS: Final = 4
@@ -44,24 +49,47 @@ class Network(Simulation):
             scenario.settings,
             seed=scenario.seed,
             conditions=Conditions(**scenario.conditions),
+            clocks=_clocks(scenario),
         )
 
-    def _start(self, name: str) -> None:
-        super()._start(name)
+    def _start(self, name: str, *, was_damaged: bool = False) -> None:
+        super()._start(name, was_damaged=was_damaged)
         deliveries = self.nodes[name].deliveries
         assert deliveries is not None
-        archive, log = deliveries.archive, deliveries.log
+        self._watch(name, deliveries)
+        archive = deliveries.archive
         tail = self._small.choice((0, 2, 100))
-        archive.log = Log(first=log.first, last=log.last, time=log.time, tail=tail)
+        for stream, log in archive.logs.items():
+            archive.logs[stream] = Log(first=log.first, last=log.last, time=log.time, tail=tail)
         archive.read_limit = self._small.choice((1, 3, 100))
         archive.part_limit = self._small.choice((30, 100, 1 << 20))
 
+    def _watch(self, name: str, deliveries: Deliveries) -> None:
+        """What a subscription finds is decided when it is let in, which may be later than asked."""
+        admit = deliveries._admit
+
+        def watched(session: Session, body: Subscribe, time: float) -> None:
+            self.guarantees.admitted(name, body)
+            subscriber = self.lines.get(session.name)
+            if isinstance(subscriber, Subscriber):
+                subscriber.admitted(body)
+            admit(session, body, time)
+
+        deliveries._admit = deliveries.homes._admit = watched  # type: ignore[method-assign]
+
     def _transmit(self, channel: Channel, packet: Frame | Offer) -> None:
         body = packet.body if isinstance(packet, Frame) else None
-        self.fetching += isinstance(body, Fetch | Fetched | Streams)
+        self.fetching += isinstance(body, Fetch | Fetched | Streams | Seek | Sought)
         if isinstance(body, Event):
             self.guarantees.passed(body)
         super()._transmit(channel, packet)
+
+
+def _clocks(scenario: Scenario) -> dict[str, float]:
+    """Clocks that are wrong: any two by no more than the margin of the nodes, or by far more."""
+    chance = Random(f"clocks {scenario.seed}")
+    wrong = chance.choice((0.5, 5.0)) * scenario.settings.margin
+    return {n: _TODAY + chance.uniform(-wrong, wrong) for n in scenario.topology().nodes}
 
 
 class Trial(Play):
@@ -72,6 +100,9 @@ class Trial(Play):
         super().__init__(scenario, network)
         self.guarantees = network.guarantees
         self.subscribers: dict[str, Subscriber] = {}
+        self.zombies: list[Subscriber] = []
+        self.backs: dict[str, int] = {}
+        """How often the store of a broker went back."""
         for step in scenario.steps:
             self.simulation.at(step.at, self.perform, step)
 
@@ -96,13 +127,24 @@ class Trial(Play):
     # -- what subscribers do -------------------------------------------------------------------
 
     def _client_subscribe(self, who: Subscriber, step: Step) -> None:
-        since: Any = (None, "begin", step.value * self.simulation.now, None)[step.number]
-        if since == 0.0:
-            since = "begin"
+        """Since now, the beginning, a time, or half of a log (0, 1, 2, 3); of a durable one that
+        is known with its own filter or, if the node is named, with another one. Names that begin
+        with s are the same at all nodes."""
+        sim = self.simulation
+        ago = (1.0 - step.value) * sim.now
+        since: Any = (None, "begin", sim.time(who.at) - ago, {})[step.number]
+        if step.number == 3:
+            store = sim.stores[who.at]
+            since = {store.stream: int(step.value * len(store.log))}
         filter_ = Filter.parse(step.filter)
-        if step.to and self.guarantees.is_known(who.at, step.to):
-            filter_, since = self.guarantees.durable(who.at, step.to, filter_).filter, None
-        who.subscribe(filter_, step.to or None, since)
+        # What a store that went back still knows of a name is anybody's guess.
+        name = step.to and f"{step.to}{'+' * self.backs.get(who.at, 0)}"
+        if not name.startswith("s"):
+            name = name and f"{who.at}/{name}"
+        if name and self.guarantees.is_known(who.at, name) and not step.node:
+            filter_ = self.guarantees.durable(who.at, name, filter_).latest.filter
+        home: Any = step.id if step.id in ("sure", "here") else ""
+        who.subscribe(filter_, name or None, since, replace=step.id == "replace", home=home)
 
     def _client_unsubscribe(self, who: Subscriber, step: Step) -> None:
         who.unsubscribe(step.id, forget=step.number > 0)
@@ -147,11 +189,40 @@ class Trial(Play):
     def _client_vanish(self, who: Subscriber, _: Step) -> None:
         who.crash()
 
+    def _client_split(self, who: Subscriber, step: Step) -> None:
+        """It is taken for dead; the network lets it through again after a while."""
+        who.publish([step.event])
+        zombie = who.split()
+        zombie.publish([step.event])
+        self.zombies.append(zombie)
+        self.simulation.at(self.simulation.now + step.value, zombie.connect)
+
     def _trim(self, step: Step) -> None:
         if step.node in self.simulation.nodes:
-            self.guarantees.is_trimmed = True
-            store = self.simulation.stores[step.node]
-            self.simulation.trim(step.node, int(len(store.log) * step.value) + 1)
+            for stream, log in self.simulation.stores[step.node].logs.items():
+                self.simulation.trim(step.node, stream, int(len(log) * step.value) + 1)
+
+    def _back(self, step: Step) -> None:
+        """A broker is gone with the end of its store, and so are its clients; with a value, it
+        will not notice."""
+        sim = self.simulation
+        if step.node not in sim.stores:
+            return  # it has not been started yet
+        sim.crash(step.node)
+        self.backs[step.node] = self.backs.get(step.node, 0) + 1
+        self.guarantees.went_back(step.node)
+        for each in [*self.subscribers.values(), *self.zombies]:
+            if each.at == step.node:
+                each.crash()
+                each.durables.clear()
+        sim.go_back(step.node, step.number, is_noticed=not step.value)
+
+    def _spoil(self, step: Step) -> None:
+        """Damage some events on a disk; a node may still have them in memory."""
+        store = self.simulation.stores.get(step.node)
+        if store is not None:
+            first = int(len(store.log) * step.value) + 1
+            store.spoil(range(first, first + step.number))
 
     def _slow(self, step: Step) -> None:
         self.simulation.reading = step.value
@@ -169,13 +240,21 @@ class Trial(Play):
             subscriber.drain()
             if not subscriber.is_alive:
                 subscriber.begin()
-        longest = max(len(store.log) for store in sim.stores.values())
+        longest = max(sum(map(len, store.logs.values())) for store in sim.stores.values())
         sim.run(sim.now + bound(sim) + 2.0 + longest * _PART)
         self._check_rest()
+        self._check_zombies()
         for subscriber in self.subscribers.values():
             subscriber.publish([{"x": x, "s": "a"} for x in range(0, 10, 3)])
         sim.run(sim.now + 2 * sim.settings.progress)
         self._check_rest()
+
+    def _check_zombies(self) -> None:
+        """Of all instances under a name, one is left."""
+        for name, subscriber in self.subscribers.items():
+            zombies = [z.instance for z in self.zombies if z.name == name and z.is_alive]
+            if zombies and subscriber.is_alive:
+                self.guarantees.fail(f"{zombies} still are {name} beside {subscriber.instance}")
 
     def _check_rest(self) -> None:
         self.guarantees.check(self.subscribers.values())
@@ -251,11 +330,11 @@ def _kinds(faults: str, settings: Settings) -> dict[str, float]:
     if faults != "none":
         kinds |= {"loss": 1, "duplication": 1, "jitter": 1, "stall": 2, "drain": 3}
     if faults not in ("none", "packets"):
-        kinds |= {"cut": 2, "mute": 1, "mend": 4, "hang": 2}
+        kinds |= {"cut": 2, "mute": 1, "mend": 4, "hang": 2, "split": 1}
     if faults in ("crashes", "all"):
         kinds |= {"crash": 3, "restart": 5, "vanish": 2, "join": 3}
     if faults == "all":
-        kinds |= {"trim": 1, "slow": 1}
+        kinds |= {"trim": 1, "slow": 1, "back": 1, "spoil": 0.5}
     return kinds
 
 
@@ -274,9 +353,11 @@ def _step(
             do,
             client=client,
             filter=random_filter(random),
-            to=random.choice(("", "d1", "d2")),
-            number=random.choice((0, 0, 1, 2)),
+            to=random.choice(("", "d1", "d2", "s1")),
+            number=random.choice((0, 0, 0, 0, 1, 2, 3)),
             value=round(random.random(), 3),
+            node=random.choice(("", "", "", node)),
+            id=random.choice(("", "replace", "", "replace", "sure", "here")),
         ),
         "unsubscribe": lambda: Step(
             at, do, client=client, id=f"s{random.randint(1, 6)}", number=random.randrange(2)
@@ -284,6 +365,9 @@ def _step(
         "again": lambda: Step(at, do, client=client, id=f"s{random.randint(1, 6)}"),
         "publish": lambda: Step(
             at, do, client=client, event=random_event(random), number=random.choice((0, 0, 1, 4))
+        ),
+        "split": lambda: Step(
+            at, do, client=client, event=random_event(random), value=round(random.uniform(0, 5), 3)
         ),
         "learn": lambda: Step(at, "publish", client=client, event=random_lesson(random)),
         "ack": lambda: Step(at, do, client=client, number=random.randrange(2)),
@@ -302,6 +386,10 @@ def _step(
         "slow": lambda: Step(at, do, value=random.choice((0.05, 0.5))),
         "crash": lambda: Step(at, do, node=node, number=random.choice((0, 0, 1, 2, 3, 4, 6))),
         "restart": lambda: Step(at, do, node=node),
+        "back": lambda: Step(at, do, node=node, number=random.choice((1, 1, 3, 10, 100))),
+        "spoil": lambda: Step(
+            at, do, node=node, value=round(random.random(), 2), number=random.randint(1, 4)
+        ),
         "trim": lambda: Step(at, do, node=node, value=round(random.random(), 2)),
     }
     if do in make:

@@ -1,0 +1,272 @@
+"""Whatever a node remembers may be wrong: after a while events are delivered exactly again."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.simulation.trials import AGREED, NETWORKS
+from tidings.events import Filter, Notification
+from tidings.node import Node, Settings
+from tidings.node.deliveries import Deliveries
+from tidings.overlay import Link
+from tidings.routing.tables import Tables
+from tidings.simulation import Simulation
+from tidings.simulation.damage import damage, places
+from tidings.simulation.play import bound
+from tidings.simulation.recovery import Recovery, recover, recovery_bound
+from tidings.simulation.scenario import Scenario
+from tidings.simulation.topology import line
+
+# -- links -------------------------------------------------------------------------------------
+
+LINK_DAMAGE: dict[str, Callable[[Link], Any]] = {
+    "received is too high": lambda link: setattr(link, "received", link.received + 7),
+    "received is too low": lambda link: setattr(link, "received", link.received - 1),
+    "received is huge": lambda link: setattr(link, "received", 1 << 50),
+    "received is negative": lambda link: setattr(link, "received", -3),
+    "sent is too high": lambda link: setattr(link, "sent", link.sent + 1),
+    "sent is too low": lambda link: setattr(link, "sent", link.sent - 1),
+    "the peer is somebody later": lambda link: setattr(link, "peer", link.peer + 1),
+    "the peer is somebody from far away": lambda link: setattr(link, "peer", 1 << 50),
+    "the peer is somebody earlier": lambda link: setattr(link, "peer", link.peer - 1),
+    "the peer is unknown": lambda link: setattr(link, "peer", 0),
+    "it is somebody later": lambda link: setattr(link, "identity", link.identity + 5),
+    "it is somebody earlier": lambda link: setattr(link, "identity", link.identity - 1),
+    "it has just opened": lambda link: setattr(link, "opened", True),
+    "it is not known": lambda link: setattr(link, "_is_known", False),
+    "it tries for ever": lambda link: setattr(link, "_tries", 1 << 50),
+    "it never repeats": lambda link: setattr(link, "repeat_at", 1e12),
+    "it never acknowledges": lambda link: setattr(link, "acknowledge_at", 1e12),
+    "its queue is lost": lambda link: link.queue.clear(),
+    "its counts are wrong": lambda link: setattr(link, "said", link.said + 1),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("log", [False, True], ids=["without a log", "with a log"])
+@pytest.mark.parametrize("tree", [False, True], ids=["as it is", "agreed on"])
+@pytest.mark.parametrize("what", LINK_DAMAGE)
+def test_a_damaged_link_begins_anew(what: str, log: bool, tree: bool) -> None:
+    sim = Simulation(line(3), Settings(log=log, tree=tree, check=2.0))
+    reader, writer = sim.client("reader", at="b0"), sim.client("writer", at="b2")
+    reader.subscribe("TRUE")
+    sim.run(30.0)
+    writer.publish({"x": 1})
+    sim.run(35.0)
+    for name, neighbour in (("b1", "b0"), ("b1", "b2"), ("b0", "b1")):
+        LINK_DAMAGE[what](sim.nodes[name].neighbours[neighbour].link)
+        writer.publish({"x": 2})
+        sim.run(sim.now + bound(sim))
+        before = reader.count
+        for x in range(5):
+            writer.publish({"x": x})
+        sim.run(sim.now + 5.0)
+        heard = [event.notification["x"] for event in reader.heard]
+        assert reader.count - before == 5
+        assert heard[-5:] == [0, 1, 2, 3, 4]
+
+
+# -- nodes -------------------------------------------------------------------------------------
+
+
+def deliveries(node: Node) -> Deliveries:
+    assert node.deliveries is not None
+    return node.deliveries
+
+
+def of_readers(node: Node, name: str, value: Any) -> None:
+    for reader in deliveries(node).readers:
+        setattr(reader, name, value)
+
+
+def of_sessions(node: Node, name: str, value: Any) -> None:
+    for session in node.sessions.values():
+        setattr(session, name, value)
+
+
+def of_flows(node: Node, name: str, value: Any) -> None:
+    for stream, flow in deliveries(node).flows.items():
+        if stream != node.name:
+            setattr(flow, name, value)
+
+
+def deafen(node: Node) -> None:
+    assert node.tree is not None
+    node.tree._latest = dict.fromkeys(node.neighbours, (1 << 50, 1e12))
+
+
+def forget_tree(node: Node) -> None:
+    assert node.tree is not None
+    node.tree._offered["b0"] = (1 << 50, 0)
+
+
+NODE_DAMAGE: dict[str, Callable[[Node], Any]] = {
+    "all flows are far ahead": lambda node: of_flows(node, "upto", 1 << 40),
+    "all flows are broken off": lambda node: of_flows(node, "is_live", False),
+    "a fetch was never sent": lambda node: of_flows(node, "fetch", 7),
+    "all readers are far ahead": lambda node: of_readers(
+        node, "positions", dict.fromkeys(("b0", "b1", "b2"), 1 << 40)
+    ),
+    "nobody follows": lambda node: of_readers(node, "follows", set()),
+    "readers have another filter": lambda node: of_readers(node, "filter", Filter.parse("y = 1")),
+    "readers are not found": lambda node: deliveries(node)._by_filter.clear(),
+    "nobody is there": lambda node: node.sessions.clear(),
+    "nobody reads": lambda node: of_sessions(node, "is_full", True),
+    "nobody has a name": lambda node: node._owners.clear(),
+    "all has been told": lambda node: of_sessions(node, "progress", {"b2": 1 << 40}),
+    "no way leads anywhere": lambda node: deliveries(node).ways._offers.clear(),
+    "all ways lead back": lambda node: deliveries(node).ways._via.update(b2="b0", b0="b2"),
+    "publications were kept": lambda node: deliveries(node).publishers.keep(
+        "writer", 1 << 40, day=0
+    ),
+    "the log is longer": lambda node: setattr(deliveries(node).log, "last", 1 << 40),
+    "it was born later": lambda node: setattr(node, "incarnation", 77),
+    "no timer is set": lambda node: node._timers.clear(),
+    "it will never wake": lambda node: setattr(node, "_wake_at", -1.0),
+    "links never wake": lambda node: setattr(node, "_links_at", -1.0),
+    "nothing is due": lambda node: node._due.update(dict.fromkeys(node._due, 1e12)),
+    "neighbours are down": lambda node: [
+        setattr(neighbour, "is_up", False) for neighbour in node.neighbours.values()
+    ],
+    "the tree has another view": lambda node: [
+        setattr(neighbour, "joined_by", 6) for neighbour in node.neighbours.values()
+    ],
+    "offers are taken for old": deafen,
+    "it has offered what is yet to come": forget_tree,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", NODE_DAMAGE)
+def test_a_damaged_node_delivers_exactly_again(what: str) -> None:
+    sim = Simulation(line(3), Settings(log=True, tree=True, check=2.0))
+    sim.may_fail = True
+    reader, writer = sim.client("reader", at="b0"), sim.client("writer", at="b2")
+    reader.subscribe("TRUE")
+    sim.run(30.0)
+    writer.publish({"x": 1})
+    for name in ("b0", "b1", "b2"):
+        NODE_DAMAGE[what](sim.nodes[name])
+        sim.run(sim.now + recovery_bound(sim))
+        for ended in reader.refused:  # others took a wrong length of a stream for true
+            assert ended.cursor is not None, "it is told where to go on"
+            reader.subscriptions.pop(ended.id)
+            reader.subscribe("TRUE")
+        reader.refused.clear()
+        sim.run(sim.now + 5.0)
+        before = reader.count
+        for x in range(5):
+            writer.publish({"x": x})
+        sim.run(sim.now + 5.0)
+        heard = [event.notification["x"] for event in reader.heard]
+        assert reader.count - before == 5, (name, sim.replaced)
+        assert heard[-5:] == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "what"), [("_audit", "readers are not found"), ("_compare", "nobody reads")]
+)
+def test_each_comparison_is_needed(kind: str, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Node, kind, lambda self: None)
+    with pytest.raises(AssertionError):
+        test_a_damaged_node_delivers_exactly_again(what)
+
+
+# -- anything that a node remembers ------------------------------------------------------------
+
+SEEDS = int(os.environ.get("TIDINGS_SEEDS", "3"))
+
+
+def run(seed: int, network: str, *, damages: int, strategy: str = "covering") -> Recovery:
+    settings = Settings(
+        log=True, tree=network in AGREED, check=2.0, subscriptions=strategy, progress=0.5
+    )
+    return recover(seed, network=NETWORKS[network], settings=settings, damages=damages)
+
+
+@pytest.mark.parametrize("network", ["single", "line", "acyclic"])
+def test_nobody_is_told_of_a_doubt_where_nothing_is_damaged(network: str) -> None:
+    for seed in range(2):
+        done = run(seed, network, damages=0)
+        assert not done.simulation.replaced
+        assert not any(witness.was_told for witness in done.witnesses)
+
+
+@pytest.mark.parametrize("network", ["single", "line", "ring", "acyclic"])
+def test_whatever_is_damaged_events_are_delivered_exactly_again(network: str) -> None:
+    run(1, network, damages=6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["merging", "learnt:0.2"])
+@pytest.mark.parametrize("network", ["single", "line", "star", "ring", "graph", "acyclic"])
+def test_however_much_is_damaged_events_are_delivered_exactly_again(
+    network: str, strategy: str
+) -> None:
+    for seed in range(2 * SEEDS):
+        run(100 + seed, network, damages=1 + 4 * (seed % 3), strategy=strategy)
+
+
+def test_every_part_of_a_node_can_be_damaged() -> None:
+    simulation = run(0, "ring", damages=0, strategy="learnt:0.2").simulation
+    labels = {place.label for node in simulation.nodes.values() for place in places(node)}
+    parts = {label.partition(".")[0] for label in labels}
+    assert parts == {
+        *("Node", "Tree", "Neighbour", "Link", "Tables", "Session", "Watches", "Learning"),
+        *("Deliveries", "Archive", "Log", "Ways", "Flow", "Reader", "Publishers"),
+    }
+    assert labels >= {
+        *("Link.received", "Link.sent", "Link.peer", "Link.queue", "Node._timers", "Flow.upto"),
+        *("Reader.positions", "Session.is_full", "Deliveries.saved", "Tables.wanted"),
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("network", ["single", "line", "ring", "acyclic"])
+def test_without_a_log_events_are_delivered_exactly_again(network: str) -> None:
+    for seed in (1, 5, 39, 71):
+        unlogged(seed, network)
+
+
+def unlogged(seed: int, network: str) -> None:
+    """Clients publish while nodes are damaged; after the bound, all who want it hear it."""
+    random = Random(seed)
+    settings = Settings(tree=network in AGREED, check=2.0, lease=3.0, memory=5.0)
+    sim = Simulation(Scenario(network=NETWORKS[network]).topology(), settings, seed=seed)
+    sim.may_fail = True
+    clients = [sim.client(f"c{n}", at=random.choice(sim.topology.nodes)) for n in range(3)]
+    for client in clients:
+        client.subscribe("x < 5")
+    sim.run(bound(sim))
+    damaged = []
+    for _ in range(20):
+        random.choice(clients).publish({"x": random.randrange(10)})
+        sim.run(sim.now + 0.3)
+        if random.random() < 0.3:
+            damaged.append(damage(sim.nodes[random.choice(sorted(sim.nodes))], random))
+    sim.run(sim.now + recovery_bound(sim) + 2 * settings.memory)
+    before = {client.name: client.count for client in clients}
+    for client in clients:
+        client.publish({"x": 7})
+        client.publish({"x": 2})
+    sim.run(sim.now + 5.0)
+    for client in clients:
+        news = client.heard[before[client.name] :]
+        heard = sorted((event.stream, event.notification["x"]) for event in news)
+        assert heard == [("c0", 2), ("c1", 2), ("c2", 2)], damaged
+
+
+def test_what_was_remembered_of_who_wants_an_event_is_computed_anew() -> None:
+    tables = Tables[str]()
+    tables.change("client", {Filter.parse("x < 5"): 1})
+    tables._names.clear()
+    assert tables.match(Notification({"x": 3})) == {"client"}
+    assert tables.match(Notification({"x": 7})) == {"client"}  # as it is remembered
+    assert not tables.audit()
+    assert tables.match(Notification({"x": 7})) == set()
