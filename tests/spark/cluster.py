@@ -3,6 +3,9 @@
 `with cluster(folder) as found:` and then, in a process of its own (this one may have a session on
 `local[2]` already), a command with `--master found.master`, in the environment
 `found.environment`. The fixture `spark_cluster` is one for the whole test process.
+
+With `elsewhere`, a folder, its workers see an empty disk there, which nobody else does. That takes
+a mount namespace; `can_unshare` says whether it can be had.
 """
 
 from __future__ import annotations
@@ -55,8 +58,22 @@ class Cluster(NamedTuple):
         return "\n".join(p.read_text(errors="replace") for p in self.folder.glob("*.log"))
 
 
+_UNSHARE = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none "$0" && exec "$@"']
+"""Runs a command with an empty disk mounted at a folder: the first argument of all."""
+
+
+def can_unshare(folder: Path) -> bool:
+    """Whether this system lets us mount something that others do not see."""
+    try:
+        return subprocess.run([*_UNSHARE, str(folder), "true"], capture_output=True).returncode == 0
+    except FileNotFoundError:
+        return False
+
+
 @contextmanager
-def cluster(folder: Path) -> Iterator[Cluster]:
+def cluster(
+    folder: Path, *, workers: int = WORKERS, elsewhere: Path | None = None
+) -> Iterator[Cluster]:
     """Start it, and end all of it in the end."""
     settings = folder / "settings"
     settings.mkdir(parents=True)
@@ -82,13 +99,15 @@ def cluster(folder: Path) -> Iterator[Cluster]:
         command = [str(home / "bin" / "spark-class"), f"{role}.master.Master", *where]
         stack.enter_context(_process([*command, "--port", str(port)], environment, log))
         _wait_for("I have been elected leader", log)
-        for number in range(WORKERS):
+        for number in range(workers):
             log = folder / f"worker-{number}.log"
             command = [str(home / "bin" / "spark-class"), f"{role}.worker.Worker", *where]
             command += ["--cores", "1", "--memory", "768m"]
             command += ["--work-dir", str(folder / f"work-{number}"), place]
+            if elsewhere is not None:
+                command = [*_UNSHARE, str(elsewhere), *command]
             stack.enter_context(_process(command, environment, log))
-        for number in range(WORKERS):
+        for number in range(workers):
             _wait_for("Successfully registered with master", folder / f"worker-{number}.log")
         yield Cluster(place, environment, folder)
 

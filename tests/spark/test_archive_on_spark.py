@@ -18,10 +18,11 @@ import pytest
 
 from tests.client.brokers import PROGRAM, BrokerProcess
 from tests.spark.brokers import log_of, running
-from tests.spark.cluster import Cluster
+from tests.spark.cluster import Cluster, can_unshare, cluster
 from tidings.client import connect_sync
 from tidings.events import TidingsError
 from tidings.spark.archiving.archive import Report, archive
+from tidings.spark.lakes.committed import Committed
 from tidings.spark.lakes.lake import Lake
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("archive_on_spark")]
@@ -169,3 +170,30 @@ def test_a_cluster_archives_with_the_same_command(
     assert process.returncode == 0, said
     assert "5,000 events archived" in said.splitlines()[-1], said
     check(Lake(lake), broker)
+
+
+def test_what_a_worker_has_put_on_another_disk_is_not_committed(
+    broker: BrokerProcess, tmp_path: Path
+) -> None:
+    """Else brokers would let go of events that are nowhere."""
+    lake = Lake(tmp_path / "lake")
+    if not can_unshare(lake.path):
+        pytest.skip("this system lets us make no mount namespace (unshare --mount)")
+    with connect_sync(broker.url) as client:
+        client.publish_many(map(quote, range(1_000)))
+    command = [*PROGRAM, "pipeline", "archive", "--url", broker.url, "--lake", str(lake.path)]
+    with cluster(tmp_path / "cluster", workers=1, elsewhere=lake.path) as found:
+        done = subprocess.run(
+            [*command, "--until-live", "--master", found.master],
+            env=found.environment,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+        )
+    assert done.returncode == 2, done.stderr
+    said = " ".join(done.stderr.split())
+    assert f"{lake.path} must be one folder that this machine and all workers share" in said
+    assert lake.held() == {}
+    assert Committed(lake.path, "paris")() == {}
+    archive(broker.url, lake, until="live")
+    check(lake, broker)

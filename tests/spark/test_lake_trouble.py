@@ -4,6 +4,7 @@ worse.
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
@@ -71,6 +72,21 @@ def test_a_lake_in_the_place_of_another_is_not_taken_for_it(lake: Lake) -> None:
         lake.append([event(4)], writer="w", version=4)
     assert other.held() == {}
     assert list(other.events()) == []
+
+
+@pytest.mark.parametrize("left", [0, None], ids=["shortened", "missing"])
+def test_what_whoever_commits_does_not_see_is_not_committed(lake: Lake, left: int | None) -> None:
+    """A worker may have written it to another disk, or not all of it may have come."""
+    known = lake.schema()
+    written = [files.write(lake.path, to_table([event(t)], known), known) for t in (4, 5)]
+    lost = lake.path / written[1].files[0].path
+    lost.unlink() if left is None else os.truncate(lost, left)
+    with pytest.raises(LakeError, match=f"{lost.name}: .* must be one folder that this machine"):
+        lake.commit(written, "w", 4, held={"paris": 5})
+    assert lake.held() == {"paris": 3}
+    assert {str(p.relative_to(lake.path)) for p in lake.path.rglob("*.parquet")} == {*lake.files()}
+    fill(lake, range(4, 6))
+    assert [e.tick for e in lake.events()] == [1, 2, 3, 4, 5]
 
 
 # -- versions --------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from time import monotonic
 from typing import Any, Final, Literal, NamedTuple
 
 from tidings.client.positions import cursor_text
+from tidings.delivery.epochs import comes_after, is_closed
 from tidings.events import TidingsError
 from tidings.node.requests import Cursor
 from tidings.spark.archiving.hands import Hands
@@ -82,6 +83,8 @@ class Course:
         self._position = dict(self._held)
         """How far was read; further than what the lake holds if that was silence."""
         self._is_live = False
+        self._ahead: set[str] = set()
+        """Streams of which the lake has more than their broker."""
         self._unjoined = sum(joint.files for joint in view.joints())
         self._began = self._last = monotonic()
         self.report = Report(0, 0, 0.0, 0.0, cursor_text(self._held), False)
@@ -124,11 +127,24 @@ class Course:
 
     def _check(self, ends: Cursor) -> None:
         for stream, tick in self._position.items():
-            if ends.get(stream, tick) < tick:
+            if ends.get(stream, tick) >= tick:
+                continue
+            held = f"{self._lake.path} holds {stream} up to {tick}, but that stream "
+            if not is_closed(stream, ends):
                 raise LakeError(
-                    f"{self._lake.path} holds {stream} up to {tick}, but that stream ends at "
-                    f"{ends[stream]}: this is not the {stream} that was archived before"
+                    f"{held}ends at {ends[stream]}: this is not the {stream} that was archived "
+                    "before. Archive it into another folder"
                 )
+            held += f"was closed at {ends[stream]}: its broker has lost what came behind that"
+            if self._on_gap != "continue":
+                raise LakeError(
+                    f"{held}, and perhaps used some of those ticks again before it noticed. The "
+                    "lake keeps what it has. Archive with on_gap='continue' (--skip-gaps) to go "
+                    "on with the streams that follow"
+                )
+            if stream not in self._ahead:
+                self._ahead.add(stream)
+                _log.warning("%s; the lake keeps what it has", held)
 
     # -- a round -------------------------------------------------------------------------------
 
@@ -209,7 +225,8 @@ class Course:
                     return []
 
     def _error(self, gap: Gap) -> GapError | None:
-        if gap.after == 0:  # it comes too late for what was first, and nothing more is lost
+        if gap.after == 0 and not comes_after(gap.stream, self._held):
+            # It comes too late for what was first, and nothing more is lost.
             _log.warning(
                 "%s is kept from %d on only; the lake begins there", gap.stream, gap.upto + 1
             )

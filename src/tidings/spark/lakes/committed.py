@@ -1,4 +1,4 @@
-"""Committed: how far a lake is with a stream, on its disk, so that others may let go of it."""
+"""Committed: how far a lake is with streams, on its disk, so that others may let go of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from urllib.parse import unquote
 
 import msgspec
 
+from tidings.delivery.epochs import broker_of
 from tidings.spark.lakes import delta
+from tidings.spark.lakes.files import missing
 from tidings.spark.lakes.lake import Lake, LakeError
 
 _LONG_AGO: Final = 3600.0
@@ -26,47 +28,73 @@ def existing(folder: str | Path) -> Lake:
 
 
 class Committed:
-    """The tick up to which a lake has a stream, by now; call it as often as you like.
+    """The ticks up to which a lake has a broker's streams by now; call it as often as you like.
 
     Delta leaves it to the system when a commit gets from memory to the disk. Whoever deletes
     events because the lake has them wants them there, so what it counts on is synced first.
+    `LakeError` if a file of the lake is not here, or not all of it: then nothing may be let go of.
+    All files are looked at when it is called first, and later what was added since.
     """
 
-    def __init__(self, folder: str | Path, stream: str) -> None:
+    def __init__(self, folder: str | Path, broker: str) -> None:
         self._folder = Path(folder)
-        self._stream = stream
+        self._broker = broker
         self._lake: Lake | None = None
         self._synced = ""
 
-    def __call__(self) -> int:
-        upto = self._held().get(self._stream, 0)
-        self._sync()
-        return upto
+    def __call__(self) -> dict[str, int]:
+        lake, held = self._found()
+        self._sync(lake)
+        return held
 
-    def _held(self) -> dict[str, int]:
-        """What the lake holds that was asked before, which knows what it has read already."""
+    def _found(self) -> tuple[Lake, dict[str, int]]:
+        """The lake that was asked before, which knows what it has read already, and how far it is.
+
+        Of one that was not, all files are looked at.
+        """
         if self._lake is not None:
             with suppress(LakeError):  # perhaps another one is in its place
-                return self._lake.held()
-        self._lake, self._synced = existing(self._folder), ""
-        return self._lake.held()
+                return self._lake, self._held(self._lake)
+        lake = existing(self._folder)
+        for name, size in lake.snapshot().sizes().items():
+            self._is_here(lake, name, size)
+        self._lake, self._synced = lake, ""
+        return lake, self._held(lake)
 
-    def _sync(self) -> None:
-        """What the latest commits say that they have added, the commits, and where all that is."""
+    def _held(self, lake: Lake) -> dict[str, int]:
+        return {s: tick for s, tick in lake.held().items() if broker_of(s) == self._broker}
+
+    def _sync(self, lake: Lake) -> None:
+        """What the latest commits say that they have added, the commits, and where all that is.
+
+        What replaces a file that is gone is in a later commit: it goes on until there is none.
+        """
         log = self._folder / "_delta_log"
-        commits = [log / name for name in sorted(_recent(log)) if name > self._synced]
-        files = [self._folder / path for commit in commits for path in _added(commit)]
-        folders = {path.parent for path in (*files, *commits)}
-        for path in (*files, *commits, *folders, *{folder.parent for folder in folders}):
-            with suppress(FileNotFoundError):  # it was joined with others since, and they are here
+        while commits := [log / name for name in sorted(_recent(log)) if name > self._synced]:
+            added = [file for commit in commits for file in _added(commit)]
+            for name, _ in added:
+                with suppress(FileNotFoundError):
+                    _synced(self._folder / name)
+            files = [self._folder / n for n, size in added if self._is_here(lake, n, size)]
+            folders = {path.parent for path in (*files, *commits)}
+            for path in (*commits, *folders, *{folder.parent for folder in folders}):
                 _synced(path)
-        self._synced = commits[-1].name if commits else self._synced
+            self._synced = commits[-1].name
+
+    def _is_here(self, lake: Lake, name: str, size: int) -> bool:
+        """Whether a file that was added is here; `LakeError` if the lake still counts on it."""
+        if (wrong := missing(self._folder / name, size)) is None:
+            return True
+        if name in lake.snapshot().sizes():
+            raise LakeError(wrong)
+        return False
 
 
-def _added(commit: Path) -> Iterator[str]:
+def _added(commit: Path) -> Iterator[tuple[str, int]]:
+    """The files that a commit has added, with their sizes."""
     for line in commit.read_bytes().splitlines():
         if b'"add"' in line and "add" in (action := msgspec.json.decode(line)):
-            yield unquote(action["add"]["path"])
+            yield unquote(action["add"]["path"]), action["add"]["size"]
 
 
 def _recent(log: Path) -> Iterator[str]:

@@ -119,12 +119,16 @@ def join(table: DeltaTable, joint: Joint) -> tuple[int, int]:
     return done["numFilesRemoved"], done["numFilesAdded"]
 
 
-def commit(table: DeltaTable, written: Sequence[Written], numbers: Mapping[str, int]) -> None:
-    """Add files and set numbers, all or nothing.
+def commit(
+    path: Path, table: DeltaTable, written: Sequence[Written], numbers: Mapping[str, int]
+) -> None:
+    """Add files to the table at a path and set numbers, all or nothing.
 
-    `CommitFailedError` if somebody else has set one of these numbers since the table was read, or
-    has added columns.
+    `LakeError` if a file is not there for whoever commits. `CommitFailedError` if somebody else
+    has set one of these numbers since the table was read, or has added columns.
     """
+    for each in written:
+        each.check(path)
     now = int(time() * 1000)
     table.create_write_transaction(
         [

@@ -2,6 +2,7 @@
 
 A file is nothing until a commit names it. So anybody may write them, on any machine that sees the
 lake's folder, and be killed meanwhile: what nobody commits is deleted when the lake is compacted.
+Who commits them looks at each of them first, since a machine may see another disk there.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from tidings.spark.lakes.errors import LakeError
 from tidings.spark.lakes.layout import FIXED, Columns, columns_of
 
 _INDEXED: Final = 100
@@ -59,11 +61,31 @@ class Written:
     first: Mapping[str, int] = field(default_factory=dict)
     """Of each stream, the first tick."""
 
+    def check(self, folder: Path) -> None:
+        """`LakeError` if a file is not here as its writer has left it: then it is elsewhere."""
+        for file in self.files:
+            if (wrong := missing(folder / file.path, file.size)) is not None:
+                raise LakeError(
+                    f"{wrong}. Nothing was committed: {folder} must be one folder that this "
+                    "machine and all workers share"
+                )
+
     def discard(self, folder: Path) -> None:
         """Delete the files, which nobody has committed or will."""
         for file in self.files:
             with suppress(OSError):
                 (folder / file.path).unlink()
+
+
+def missing(path: Path, size: int) -> str | None:
+    """What is wrong if a file of a lake is not here with all its bytes; None if it is."""
+    try:
+        here = os.stat(path).st_size
+    except FileNotFoundError:
+        return f"{path}: it was written with {size:,} bytes, but is not here"
+    if here != size:
+        return f"{path}: it was written with {size:,} bytes, but has {here:,} here"
+    return None
 
 
 def write(folder: Path, rows: pa.Table, known: pa.Schema) -> Written:

@@ -13,16 +13,27 @@ which may have it by now; only what neither of them has is missing, and that is 
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from itertools import chain
+from secrets import token_hex
 from time import monotonic
 from types import TracebackType
-from typing import Final
+from typing import Final, Literal
 
-from tidings.client import ClientClosed, CursorTooOld, Event, PlainClient, PlainSubscription
+from tidings.client import (
+    ClientClosed,
+    CursorTooOld,
+    Event,
+    PlainClient,
+    PlainSubscription,
+    StreamWentBack,
+    Told,
+)
+from tidings.client.event import DONE
 from tidings.client.positions import Beginning, cursor_text, read_cursor
 from tidings.events import Filter
 from tidings.node.messages import Event as NodeEvent
@@ -32,6 +43,8 @@ from tidings.spark.lakes.layout import Archived
 from tidings.spark.lakes.past import history, places, read, served, start_of
 
 __all__ = ["History", "history", "served"]
+
+_log = logging.getLogger("tidings.spark")
 
 _OFTEN: Final = 1.0
 """Brokers are told so often what of the lake is acknowledged."""
@@ -59,14 +72,17 @@ class History:
         since: Beginning = None,
         until: datetime | None = None,
         durable: str | None = None,
+        replace: bool = False,
+        home: Literal["here"] | None = None,
     ) -> None:
         self.filter: Final = served(lake, filter)
         self._client, self._lake = client, lake
         self._until, self._durable = until, durable
+        self._owner, self._replace, self._home = token_hex(8), replace, home
         self._position: Cursor
         self._position, self._earliest = start_of(since)
         self._since: Beginning = since if self._earliest is None else self._earliest
-        self._missed = self._count = 0
+        self._missed = self._lost = self._doubted = self._count = 0
         self._is_closed = False
         self._done: Event | None = None
         self._said_at = monotonic()
@@ -113,8 +129,29 @@ class History:
 
     @property
     def missed(self) -> int:
-        """How many events it was not told of since nobody read the ones before; only if live."""
+        """How many events it was not told of since nobody read the ones before; only if live.
+
+        Where `lost` is above 0, there may be up to so many more.
+        """
         return self._missed + (0 if self._live is None else self._live.missed)
+
+    @property
+    def lost(self) -> int:
+        """How many ticks brokers no longer kept when it was to be told of them; only if live.
+
+        How many of them were events that it wants, nobody can say.
+        """
+        return self._lost + (0 if self._live is None else self._live.lost)
+
+    @property
+    def doubted(self) -> int:
+        """How often a broker has found its memory damaged: see `Subscription.doubted`."""
+        return self._doubted + (0 if self._live is None else self._live.doubted)
+
+    @property
+    def cursor(self) -> str:
+        """How far it was told, for `since`. Events that wait to be read lie before it."""
+        return cursor_text(self._position) if self._live is None else self._live.cursor
 
     def gaps(self) -> list[Gap]:
         """What the lake knows to be missing of what was asked for."""
@@ -149,18 +186,26 @@ class History:
             raise ClientClosed("the subscription is closed")
         return event
 
-    def acknowledge(self, event: Event) -> None:
+    def acknowledge(self, event: Event) -> Awaitable[None]:
         """What `Event.ack` does for events of the lake."""
         self._done = event
         if self._live is not None:
-            self._live.acknowledge(event)
+            return self._live.acknowledge(event)
+        self._say_done()
+        return DONE
+
+    def acknowledge_soon(self, event: Event) -> None:
+        """What `Event.ack_soon` does for events of the lake."""
+        self._done = event
+        if self._live is not None:
+            self._live.acknowledge_soon(event)
         elif monotonic() > self._said_at + _OFTEN:
             self._say_done()
 
     def _say_done(self) -> None:
         self._said_at = monotonic()
         if self._durable is not None and self._done is not None:
-            self._client.acknowledge(self._durable, self._done.position)
+            self._client.acknowledge(self._durable, self._done.position, owner=self._owner)
 
     def _next(self, timeout: float | None = None, *, or_live: bool = False) -> Event | None:
         while not self._is_closed:
@@ -211,30 +256,46 @@ class History:
         found = self._client.subscribe(
             self.filter,
             durable=self._durable,
-            since=self._position or self._since,
-            told=self._count,
+            since=self._since,
+            replace=self._replace,
+            home=self._home,
+            told=Told(self._position, self._count, self._owner),
         )
         if self._done is not None:
-            found.acknowledge(self._done)
+            found.acknowledge_soon(self._done)
         return found
 
     def _place(self) -> None:
         """Let the broker know where a durable subscription begins, though it may not keep that."""
         with suppress(CursorTooOld):
             self._client.subscribe(
-                self.filter, durable=self._durable, since=self._position, queue=1, told=1
+                self.filter,
+                durable=self._durable,
+                since=self._position,
+                replace=self._replace,
+                home=self._home,
+                queue=1,
+                told=Told({}, 1, self._owner),  # or silence would be acknowledged
             ).close()
 
     def _go_back(self, problem: CursorTooOld) -> None:
         """Brokers no longer keep what comes next; perhaps the lake has it."""
         if self._live is not None:
             self._missed += self._live.missed
+            self._lost += self._live.lost
+            self._doubted += self._live.doubted
             self._live = None
         stream = problem.stream
         told = read_cursor(problem.cursor)
         if stream not in told:
             raise problem
         kept, here = told[stream], problem.position
+        if isinstance(problem, StreamWentBack):
+            if self._lake.held().get(stream, 0) < here:
+                raise problem
+            _log.warning("%s; the lake %s has what was lost", problem, self._lake.path)
+            self._position = {**self._position, **told}
+            return
         self._position = {**self._position, **told, stream: here}
         if self._lake.held().get(stream, 0) > here:
             self._enter()
@@ -246,8 +307,6 @@ class History:
 
     def _lack(self, problem: CursorTooOld, kept: int) -> str:
         """What neither brokers nor the lake have."""
-        if kept < problem.position:
-            return f"{problem}: this is not the {problem.stream} that was archived"
         upto = self._lake.held().get(problem.stream)
         holds = "nothing of it" if upto is None else f"it up to tick {upto}"
         return (

@@ -181,7 +181,8 @@ class Lake:
     ) -> bool:
         """Add rows that were written and admitted, as `append` adds events.
 
-        If they are not added, as `writer` has appended this version, they are deleted.
+        If they are not added, as `writer` has appended this version, they are deleted. `LakeError`
+        if one of the files is not here: whoever wrote it sees another disk under the lake's path.
         """
         first: dict[str, int] = {}
         for each in written:
@@ -199,9 +200,12 @@ class Lake:
             changes |= {STREAM + s: t for s, t in held.items() if t > before.get(s, 0)}
             changes |= {f"{GAP}{gap.stream}/{gap.after}": gap.upto for gap in gaps}
             try:
-                delta.commit(view.table, written, changes)
+                delta.commit(self.path, view.table, written, changes)
             except CommitFailedError:
                 continue  # somebody else was faster
+            except LakeError:
+                _discard(written, self.path)
+                raise
             except (DeltaError, OSError) as problem:
                 raise self._failed("nothing was appended", problem) from problem
             return True

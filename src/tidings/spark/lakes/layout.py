@@ -30,12 +30,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidings.events import Filter, Notification
+from tidings.delivery.copies import ORDINARY
+from tidings.events import Notification
 from tidings.events.encoding import decode_json, from_plain
 from tidings.events.values import canonical
-from tidings.spark.bulk.registrations import FOR
 
-EVERYTHING: Final = Filter.parse(f"NOT EXISTS {FOR}")
+EVERYTHING: Final = ORDINARY
 """What a lake is to have unless something else is said: all but the copies for bulk subscribers."""
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

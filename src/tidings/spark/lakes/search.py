@@ -159,9 +159,9 @@ class Question:
         """The same of the lake as it is now, whatever is added: columns and files fit together."""
         return replace(self, version=self.table().version())
 
-    def search(self, filter: Filter | None = None) -> Search:
+    def search(self) -> Search:
         """The files to read."""
-        return Search(self.lake, self.table(), filter or self.filter, self.window)
+        return Search(self.lake, self.table(), self.filter, self.window)
 
     def table(self) -> Any:
         """The Delta table; `LakeError` if there is none."""

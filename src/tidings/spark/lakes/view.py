@@ -58,6 +58,11 @@ class View:
         """The last version that was appended under this name; 0 if none was."""
         return self._numbers.get(WRITER + writer, 0)
 
+    def sizes(self) -> dict[str, int]:
+        """All its files, with their sizes."""
+        files = pa.table(self.table.get_add_actions(flatten=True))
+        return dict(zip(files["path"].to_pylist(), files["size_bytes"].to_pylist(), strict=True))
+
     def joints(self) -> list[Joint]:
         """Which of its files `Lake.compact` would join."""
         files = pa.table(self.table.get_add_actions(flatten=True))
