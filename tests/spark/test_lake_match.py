@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import date
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -134,18 +133,6 @@ def test_a_lake_is_a_table(spark: Any, lake: tuple[Path, list[Archived]]) -> Non
     assert [(e.id, e.time, e.notification) for e in back] == [
         (e.id, e.time, e.notification) for e in events
     ]
-    pushed = spark.read.format("tidings").options(lake=str(path), pushdown=True).load()
-    chosen = pushed.where(
-        "quantity > 1 AND symbol = 'S2' AND day = DATE '2026-11-15' AND tick < 1000"
-    )
-    wanted = [
-        e.id
-        for e in events
-        if e.notification.get("quantity", 0) > 1
-        and e.notification.get("symbol") == "S2"
-        and e.time.date() == date(2026, 11, 15)
-    ]
-    assert sorted(chosen.select("id").toArrow()["id"].to_pylist()) == sorted(wanted) != []
     some = (
         spark.read.format("tidings").option("lake", str(path)).option("filter", "symbol = 'S2'")
         .option("until", "paris:150").schema("tick BIGINT, attributes STRING, symbol STRING").load()
@@ -191,31 +178,6 @@ def test_a_frame_can_be_asked_again_and_otherwise(
         assert frame.where("tick <= 10").count() == low
         assert frame.count() == len(events)
         assert frame.where("tick <= 10").union(frame.where("tick > 10")).count() == len(events)
-
-
-def test_what_spark_asks_for_leaves_out_files(
-    spark: Any, lake: tuple[Path, list[Archived]]
-) -> None:
-    from pyspark.sql import datasource as sparks
-
-    from tidings.spark.format.lake_reader import PushedLakeReader, spark_schema
-    from tidings.spark.lakes.search import Question
-
-    question = Question.of(lake[0])
-    schema = spark_schema(question)
-
-    def files(*filters: sparks.Filter) -> int:
-        reader = PushedLakeReader(question, schema)
-        assert list(reader.pushFilters(list(filters))) == list(filters), "Spark checks again"
-        return sum(len(share.portion) for share in reader.partitions())  # type: ignore[attr-defined]
-
-    all_ = files()
-    assert all_ >= 3
-    assert 0 < files(sparks.EqualTo(("day",), date(2026, 11, 14))) < all_
-    assert files(sparks.GreaterThan(("tick",), 10**6)) == 0
-    assert 0 < files(sparks.LessThan(("tick",), 3)) < all_
-    assert files(sparks.EqualTo(("stream",), "oslo")) == 0
-    assert files(sparks.Not(sparks.IsNull(("x",)))) == all_
 
 
 def test_all_ways_to_ask_a_lake_agree(spark: Any, lake: tuple[Path, list[Archived]]) -> None:

@@ -9,7 +9,7 @@ from pyspark.sql.types import StructType
 
 from tidings.events import TidingsError
 from tidings.spark.format.lake_reader import question
-from tidings.spark.format.options import columns, reading, writing
+from tidings.spark.format.options import columns, may_be_batch, reading, writing
 from tidings.spark.format.source import TidingsSource
 
 
@@ -56,3 +56,26 @@ def test_a_stream_of_a_lake_is_told_that_a_lake_is_a_batch() -> None:
     source = TidingsSource({"lake": "quotes"})
     with pytest.raises(TidingsError, match="option lake: a lake is read as a batch"):
         source.streamReader(StructType())
+
+
+@pytest.mark.parametrize(
+    ("options", "truth"),
+    [
+        ([], True),
+        (["url", "token", "timeout", "authority"], True),
+        (["URL", "Filter", "since", "until", "schemaOf", "partitionTicks", "onGap"], True),
+        (["url", "MaxEventsPerTrigger"], False),
+        (["url", "subscriptions"], False),
+        (["url", "staging"], False),
+        (["url", "advertise"], False),
+        (["url", "checkpointLocation"], False),
+    ],
+)
+def test_only_what_may_be_a_batch_is_one(options: list[str], truth: bool) -> None:
+    """A sink, or a stream, has no bounds that a broker would have to be asked for."""
+    assert may_be_batch(dict.fromkeys(options, "")) is truth
+
+
+def test_a_source_that_is_no_batch_asks_nobody() -> None:
+    nobody = {"url": "tidings://127.0.0.1:1", "timeout": "1000", "filter": "TRUE"}
+    assert "attributes" in str(TidingsSource({**nobody, "maxEventsPerTrigger": "1"}).schema())

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import pickle
 import shutil
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,9 @@ from tidings.events import TidingsError
 from tidings.node.requests import Cursor
 from tidings.spark.archiving.archive import archive
 from tidings.spark.bulk.registrations import ALL, registration
+from tidings.spark.format import bounds as bounds_module
 from tidings.spark.format import reader as reader_module
+from tidings.spark.format.bounds import find_bounds
 from tidings.spark.format.options import Broker, reading
 from tidings.spark.format.reader import BatchReader, StreamReader
 from tidings.spark.lakes.lake import Lake
@@ -51,6 +55,21 @@ def reader(broker: AnyBroker, **options: str) -> StreamReader:
     """As Spark makes one for each run of a query."""
     said = {"url": broker.url, "timeout": "5", **options}
     return StreamReader(reading(said, is_stream=True), TICKS)
+
+
+def batch(**options: str) -> BatchReader:
+    """As Spark makes one of what was loaded now."""
+    said = reading({"timeout": "5", **options}, is_stream=False)
+    return BatchReader(said, find_bounds(said), TICKS)
+
+
+def all_ticks(batch: BatchReader) -> list[int]:
+    return [
+        tick
+        for partition in batch.partitions()
+        for rows in batch.read(partition)
+        for tick in rows["tick"].to_pylist()
+    ]
 
 
 def ahead(reader: StreamReader, start: dict[str, Any]) -> dict[str, Any]:
@@ -142,10 +161,65 @@ def test_a_batch_that_begins_behind_a_lost_log_is_all_of_the_new_one(broker: Bro
     publish(broker, 3)
     options = {"url": broker.url, "since": "paris:20"}
     with pytest.raises(TidingsError, match="option since: stream paris ends at tick 3"):
-        BatchReader(reading(options, is_stream=False), TICKS).partitions()
-    going_on = BatchReader(reading({**options, "onGap": "continue"}, is_stream=False), TICKS)
-    (task,) = going_on.partitions()
-    assert [t for b in going_on.read(task) for t in b["tick"].to_pylist()] == [1, 2, 3]
+        batch(**options)
+    assert all_ticks(batch(**options, onGap="continue")) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("until", [None, "2999-01-01", "paris:17"])
+@pytest.mark.parametrize("since", ["begin", "-1h", "paris:5"])
+def test_a_batch_is_of_the_same_events_whatever_is_published_meanwhile(
+    broker: BrokerProcess, since: str, until: str | None
+) -> None:
+    publish(broker, 20)
+    options = {"url": broker.url, "since": since, "partitionTicks": "6"}
+    loaded = batch(**options) if until is None else batch(**options, until=until)
+    wanted = list(range(6 if since == "paris:5" else 1, 18 if until == "paris:17" else 21))
+    tasks = loaded.partitions()
+    for _ in range(2):
+        publish(broker, 5)
+        again = pickle.loads(pickle.dumps(loaded))
+        assert all_ticks(again) == wanted
+        retried = [again.read(task) for task in tasks]
+        assert [t for rows in retried for b in rows for t in b["tick"].to_pylist()] == wanted
+
+
+def test_what_a_batch_has_lost_since_it_was_loaded_is_said(broker: BrokerProcess) -> None:
+    for _ in range(4):
+        publish(broker, 10)
+    options = {"url": broker.url, "since": "begin"}
+    failing, going_on = batch(**options), batch(**options, onGap="continue")
+    broker.stop()
+    store = SQLiteStore(broker.folder / "store", broker.name)
+    kept = store.trim(before=log_of(broker)[25].time)
+    store.close()
+    broker.start()
+    publish(broker, 1)
+    assert 1 < kept <= 26
+    with pytest.raises(Gone, match=f"no longer kept from tick 1 on: {kept - 1} ticks are lost"):
+        all_ticks(failing)
+    assert all_ticks(going_on) == list(range(kept, 41))
+    assert all_ticks(batch(**options)) == list(range(kept, 42))
+
+
+def test_a_stream_that_comes_back_after_a_batch_was_loaded_is_none_of_it(tmp_path: Path) -> None:
+    async def network() -> None:
+        async with Network(tmp_path, [("a", "b")]) as brokers:
+            await brokers.agreed()
+            for name in "ab":
+                await asyncio.to_thread(publish, brokers[name], 3)
+            brokers["b"].kill()
+            url = brokers["a"].url
+            reached = partial(places.ends, Broker(url))
+            while "b" in await asyncio.to_thread(reached):
+                await asyncio.sleep(0.05)
+            loaded = await asyncio.to_thread(batch, url=url)
+            await brokers.start("b")
+            await brokers.agreed()
+            assert await asyncio.to_thread(all_ticks, loaded) == [1, 2, 3]
+            later = await asyncio.to_thread(batch, url=url)
+            assert await asyncio.to_thread(all_ticks, later) == [1, 2, 3, 1, 2, 3]
+
+    asyncio.run(network())
 
 
 @pytest.mark.parametrize("on_gap", ["fail", "continue"])
@@ -158,9 +232,8 @@ def test_a_time_behind_all_events_is_no_lost_log_though_more_are_published_meanw
         return found
 
     publish(broker, 3)
-    monkeypatch.setattr(reader_module, "ends", ends)
-    options = {"url": broker.url, "since": "2999-01-01", "onGap": on_gap}
-    assert BatchReader(reading(options, is_stream=False), TICKS).partitions() == []
+    monkeypatch.setattr(bounds_module, "ends", ends)
+    assert batch(url=broker.url, since="2999-01-01", onGap=on_gap).partitions() == []
 
 
 def test_behind_a_lost_log_deliveries_are_numbered_anew(
@@ -238,21 +311,21 @@ def test_a_batch_is_delivered_at_the_broker_where_it_was_begun_and_the_next_at_a
 def said(monkeypatch: pytest.MonkeyPatch) -> Cursor:
     """Where the streams end; rome can be reached only when it is asked for that."""
     ends = {"paris": 9, "rome": 7}
-    monkeypatch.setattr(reader_module, "ends", lambda broker: dict(ends))
+    monkeypatch.setattr(bounds_module, "ends", lambda broker: dict(ends))
     monkeypatch.setattr(reader_module, "ends_at", lambda broker: ("paris", dict(ends)))
-    monkeypatch.setattr(
-        reader_module,
-        "ticks_before",
-        lambda broker, since, streams: {s: 2 for s in streams if s != "rome"},
-    )
+    for module in (bounds_module, reader_module):
+        monkeypatch.setattr(
+            module,
+            "ticks_before",
+            lambda broker, since, streams: {s: 2 for s in streams if s != "rome"},
+        )
     return ends
 
 
 @pytest.mark.parametrize("option", ["since", "until"])
 def test_a_batch_leaves_out_no_stream_that_is_gone_meanwhile(said: Cursor, option: str) -> None:
-    batch = BatchReader(reading({option: "2026-11-01"}, is_stream=False), TICKS)
     with pytest.raises(TidingsError, match="stream rome cannot be reached any more"):
-        batch.partitions()
+        batch(**{option: "2026-11-01"})
 
 
 @pytest.mark.parametrize("option", ["since", "until"])
@@ -262,9 +335,8 @@ def test_a_batch_passes_over_no_stream_that_is_named(
 ) -> None:
     """One that nobody knows may be a typing error: then too much would be read, or nothing."""
     options = {option: "paris:2,pariss:7", "filter": filter}
-    batch = BatchReader(reading(options, is_stream=False), TICKS)
     with pytest.raises(TidingsError, match=f"option {option}: stream pariss cannot be reached"):
-        batch.partitions()
+        batch(**options)
 
 
 def test_a_new_stream_that_is_gone_meanwhile_is_left_for_the_next_trigger(

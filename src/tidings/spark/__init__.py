@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tidings.spark.archiving.archive import archive
     from tidings.spark.bulk.deliver import deliver
     from tidings.spark.columns.columns import column, maybe
+    from tidings.spark.format.events import events
     from tidings.spark.lakes.history import History
     from tidings.spark.lakes.lake import Lake
     from tidings.spark.matching.match import match
@@ -35,6 +36,7 @@ __all__ = [
     "archive",
     "column",
     "deliver",
+    "events",
     "install",
     "match",
     "maybe",
@@ -47,6 +49,7 @@ _WHERE: Final = {
     "archive": "archiving.archive",
     "column": "columns.columns",
     "deliver": "bulk.deliver",
+    "events": "format.events",
     "match": "matching.match",
     "maybe": "columns.columns",
 }

@@ -2,31 +2,28 @@
 
 Columns are those of the lake, with the types they have there (see `layout`), so an attribute of
 several kinds has several. Any other column is as `rows` says: the attribute of its name, or all of
-them in `attributes`. Of a WHERE that is pushed down, what the lake can do is done here: it leaves
-out files and rows; Spark then still does all of it.
+them in `attributes`. What is asked is asked of one version of the lake.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
-from pyspark.sql.datasource import Filter as SparkFilter
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from tidings.events import Filter, TidingsError
-from tidings.spark.format.options import folder_of, refuse_path
+from tidings.events import TidingsError
+from tidings.spark.format.options import AS_OF, folder_of, refuse_path
 from tidings.spark.format.portions import Portion, plain, portions, read
-from tidings.spark.format.pushed_to_lake import Pushed
 from tidings.spark.lakes.layout import columns_of, days, to_events
 from tidings.spark.lakes.search import Question
 from tidings.spark.lakes.sifting import Sieve
 
-_OPTIONS: Final = ("lake", "filter", "since", "until", "pushdown")
+_OPTIONS: Final = ("lake", "filter", "since", "until")
 _DAY: Final = "day"
 _ORIGIN: Final = ("stream", "tick", "time")
 _NEVER_NULL: Final = ("id", *_ORIGIN, _DAY)
@@ -35,16 +32,18 @@ _NEVER_NULL: Final = ("id", *_ORIGIN, _DAY)
 def question(options: Mapping[str, str]) -> Question:
     """What the options of a source say; `TidingsError` if that is nothing known."""
     said = {name.lower(): text for name, text in options.items()}
-    for name in said.keys() - set(_OPTIONS):
+    for name in said.keys() - {*_OPTIONS, AS_OF.lower()}:
         refuse_path(name)
         raise TidingsError(
             f"there is no option {name!r} where a lake is read; there are {', '.join(_OPTIONS)}"
         )
     folder = folder_of("lake", said["lake"])
     try:
-        return Question.of(folder, said.get("filter"), said.get("since"), said.get("until"))
+        asked = Question.of(folder, said.get("filter"), said.get("since"), said.get("until"))
     except TidingsError as problem:
         raise TidingsError(f"{said['lake']}: {problem}") from None
+    version = said.get(AS_OF.lower())
+    return asked if version is None else replace(asked, version=int(version))
 
 
 def spark_schema(question: Question) -> StructType:
@@ -64,7 +63,7 @@ class LakeReader(DataSourceReader):
     """Reads the rows of a lake that are wanted."""
 
     def __init__(self, question: Question, schema: StructType) -> None:
-        self._question, self._spark_schema = question, schema
+        self._question = question
         self._held = question.schema()
         self._schema = to_arrow_schema(schema, timezone="UTC")
         self._others = StructType(
@@ -76,21 +75,15 @@ class LakeReader(DataSourceReader):
             from tidings.spark.format.rows import Rows
 
             Rows(self._others)  # is there such a column?
-        self._pushed = Pushed(Filter.all())
 
     def partitions(self) -> Sequence[InputPartition]:
-        found = self._question.search(self._filter)
-        files = [(f["path"], f["num_records"]) for f in found.found if self._pushed.may_hold(f)]
+        files = [(f["path"], f["num_records"]) for f in self._question.search().found]
         return [Share(portion) for portion in portions(self._question.lake, files)]
-
-    @property
-    def _filter(self) -> Filter:
-        return self._question.filter.intersect(self._pushed.filter)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, Share):  # there is nothing to read
             return
-        sieve = Sieve(self._filter, columns_of(self._held))
+        sieve = Sieve(self._question.filter, columns_of(self._held))
         wanted = self._schema.names if self._is_direct else self._held.names
         for batch in self._batches(partition, {*wanted, *sieve.used}):
             chosen = sieve.sift(batch)
@@ -101,9 +94,9 @@ class LakeReader(DataSourceReader):
         self, share: Share, names: set[str], encoded: Sequence[str] = ()
     ) -> Iterator[pa.RecordBatch]:
         """The rows of a share that are inside the window, with these columns."""
-        condition = self._pushed.condition(self._question.window.condition())
+        condition = self._question.window.condition()
         if condition is not None:
-            names = {*names, *_ORIGIN, "id"}
+            names = {*names, *_ORIGIN}
         if _DAY in names:
             names = {*names, "time"} - {_DAY}
         schema = pa.schema([field for field in self._held if field.name in names])
@@ -124,15 +117,6 @@ class LakeReader(DataSourceReader):
         found = dict(zip(held.names, plain_columns(batch, held), strict=True)) | others
         arrays = [found[name] for name in self._schema.names]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
-
-
-class PushedLakeReader(LakeReader):
-    """The same of a DataFrame that is asked one question: see `PushedReader`."""
-
-    def pushFilters(self, filters: list[SparkFilter]) -> list[SparkFilter]:  # noqa: N802
-        if self._is_direct:
-            self._pushed = Pushed.of(filters, self._spark_schema)
-        return filters
 
 
 def plain_columns(batch: pa.RecordBatch, schema: pa.Schema) -> list[Any]:

@@ -25,11 +25,14 @@ _READING: Final = (
     "onMismatch",
     "partitionTicks",
     "schemaOf",
-    "pushdown",
     "lake",  # instead of a broker: see `lake_reader`
 )
 _DELIVERING: Final = ("subscriptions", "deliver", "deadLetters")
 """What `tidings.spark.deliver` says when it reads; others have no need to."""
+AS_OF: Final = "asOf"
+"""What `tidings.spark.events` has fixed: the bounds of a batch, or the version of a lake."""
+_UNTOLD: Final = (*_DELIVERING, AS_OF)
+_OF_STREAMS: Final = ("maxEventsPerTrigger", *_DELIVERING)
 _WRITING: Final = (*_BOTH, "staging", "deadLetters", "maxEventBytes", "advertise", "key")
 _AT_A_TIME: Final = 1_000_000
 """Whatever has gathered, a batch of a stream has no more ticks, so that it ends before long."""
@@ -90,13 +93,9 @@ class Writing:
 
 def reading(options: Mapping[str, str], *, is_stream: bool) -> Reading:
     """The options of a source; `TidingsError` says what is wrong with them."""
-    said = _known(options, _READING, more=_DELIVERING)
+    said = _known(options, _READING, more=_UNTOLD)
     if is_stream and "until" in said:
         raise TidingsError("option until: a stream has no end; read a batch, or leave it out")
-    if is_stream and "pushdown" in said:
-        raise TidingsError(
-            "option pushdown: Spark tells a stream nothing of its WHERE; say it as filter"
-        )
     if not is_stream and "maxEventsPerTrigger" in said:
         raise TidingsError("option maxEventsPerTrigger: a batch is read as a whole; leave it out")
     if not is_stream and "subscriptions" in said:
@@ -126,14 +125,18 @@ def reading(options: Mapping[str, str], *, is_stream: bool) -> Reading:
 
 def columns(options: Mapping[str, str]) -> tuple[bool, bool, str | None]:
     """Whether events are judged, and delivered; and a lake whose columns to read."""
-    said = _known(options, _READING, more=_DELIVERING)
+    said = _known(options, _READING, more=_UNTOLD)
     return "subscriptions" in said, said.get("deliver") == "true", _folder("schemaOf", said)
 
 
-def is_pushed_down(options: Mapping[str, str]) -> bool:
-    """Whether the source is to do what it can of Spark's WHERE."""
-    said = {name.lower(): text for name, text in options.items()}
-    return _one_of(said, "pushdown", ("false", "true")) == "true"
+def may_be_batch(options: Mapping[str, str]) -> bool:
+    """Whether these may be the options of a batch to read.
+
+    Spark makes a source for whatever it is used for, and does not say for what. A sink that is
+    given no option of its own cannot be told from a batch of all that a broker keeps.
+    """
+    others = {*_OF_STREAMS, *_WRITING, *_SPARKS} - {*_BOTH}
+    return {name.lower() for name in options}.isdisjoint(name.lower() for name in others)
 
 
 def writing(options: Mapping[str, str]) -> Writing:

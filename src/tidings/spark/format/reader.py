@@ -11,7 +11,7 @@ they deliver it, the offset names the broker, too: no other one knows what of a 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence
 from secrets import token_hex
 from time import time
 from typing import Any, Final
@@ -22,7 +22,6 @@ from pyspark.sql.datasource import (
     DataSourceStreamReader,
     InputPartition,
 )
-from pyspark.sql.datasource import Filter as SparkFilter
 from pyspark.sql.streaming.datasource import (
     ReadLimit,
     ReadMaxRows,
@@ -30,13 +29,14 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from tidings.events import Filter, TidingsError
+from tidings.delivery.epochs import comes_after
+from tidings.events import TidingsError
 from tidings.events.values import parse_time
-from tidings.node.requests import Cursor, Since
+from tidings.node.requests import Cursor
 from tidings.spark.bulk.judging import Judged, Table, subscriptions, wanted
 from tidings.spark.bulk.publishing import TICKS, Delivering, delivered, lanes
-from tidings.spark.format.options import Broker, Reading, time_text
-from tidings.spark.format.pushed import pushed
+from tidings.spark.format.bounds import Bounds, left, lost
+from tidings.spark.format.options import Reading, time_text
 from tidings.spark.format.rows import Rows
 from tidings.spark.streams.places import ends, ends_at, merged, ticks_before
 from tidings.spark.streams.stretch import Stretch, gap, read, split
@@ -47,55 +47,21 @@ _BEGIN: Final = "begin"
 
 
 class BatchReader(DataSourceReader):
-    """Reads what lies between two places in the streams that can be reached when it begins."""
+    """Reads what lies between two places in the streams."""
 
-    def __init__(self, options: Reading, schema: StructType) -> None:
+    def __init__(self, options: Reading, bounds: Bounds, schema: StructType) -> None:
         Rows(schema)  # is there such a column?
-        self._options, self._schema, self._filter = options, schema, options.filter
+        self._options, self._bounds, self._schema = options, bounds, schema
 
     def partitions(self) -> Sequence[InputPartition]:
-        options = self._options
-        last = ends(options.broker)
-        _check_known("since", options.since, last)
-        _check_known("until", options.until, last)
-        if not self._filter.conjunctions:
+        options, start, end = self._options, self._bounds.start, self._bounds.end
+        if not options.filter.conjunctions:
             return []
-        match options.until:
-            case None:
-                end = last
-            case dict() as cursor:
-                end = {s: min(t, cursor.get(s, 0)) for s, t in last.items()}
-            case "begin":
-                raise TidingsError("option until: begin is where everything starts")
-            case moment:
-                end = _ticks_before(options.broker, moment, last.keys())
-        start = dict(options.since) if isinstance(options.since, dict) else {}
-        for stream in _lost(start, last):
-            if options.on_gap == "fail":
-                raise TidingsError(f"option since: {gap(stream, start[stream], last[stream])}")
-            start[stream] = 0
-        # What is found by time may lie behind `last`, which is older: then there is nothing yet.
-        since = options.since if isinstance(options.since, float) else 0.0
-        start |= _ticks_before(options.broker, since, end.keys() - start.keys())
-        return split(start, end, last, most=options.partition)
+        others = merged(end, ends(options.broker))  # by now they may be far ahead
+        return split(start, end, others, most=options.partition)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return _batches(partition, self._options, self._filter, self._schema)
-
-
-class PushedReader(BatchReader):
-    """The same of a DataFrame that is asked one question: the broker does what it can of its WHERE.
-
-    Spark 4.3 keeps what was pushed last for all that is made of a DataFrame. Asked again, or twice
-    in one query, it would leave out what only another WHERE excludes: so one has to ask for it.
-    """
-
-    def pushFilters(self, filters: list[SparkFilter]) -> list[SparkFilter]:  # noqa: N802
-        for filter in filters:
-            admitted = pushed(filter, self._schema)
-            if admitted is not None:
-                self._filter = self._filter.intersect(admitted)
-        return filters
+        return _batches(partition, self._options, self._schema)
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -134,11 +100,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         begin = self._cursor(start)
         self._last = last = self._ends()
-        lost = _lost(begin, last)
-        for stream in lost:
+        gone = lost(begin, last)
+        for stream in gone:
             if self._options.on_gap == "fail":
                 raise TidingsError(gap(stream, begin[stream], last[stream]))
-            begin[stream] = 0
+            begin[stream] = left(stream, last)
         if self._target is not None:
             target = self._target
             last = {s: min(t, target[s]) for s, t in last.items() if s in target}
@@ -150,7 +116,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if end == self._cursor(start):  # what was registered meanwhile has nothing to judge yet
             return start
         # Deliveries have the numbers of their ticks: of another log, they need another session.
-        session = "" if lost else start.get("session", "")
+        session = "" if gone else start.get("session", "")
         return self._offset(start["since"], end, begin=begin, session=session)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
@@ -171,7 +137,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return lanes(judged, end["session"], broker=end["broker"])
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return _batches(partition, self._options, self._options.filter, self._schema)
+        return _batches(partition, self._options, self._schema)
 
     def _ends(self) -> Cursor:
         self._broker, last = ends_at(self._options.broker)
@@ -222,10 +188,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         One that cannot be reached any more is left out, and has not turned up yet.
         """
-        new = end.keys() - start["cursor"].keys()
+        known = start["cursor"].keys()
+        next_ = {s: 0 for s in end.keys() - known if comes_after(s, known)}
+        new = end.keys() - known - next_.keys()
         since = 0.0 if start["since"] == _BEGIN else parse_time(start["since"]).timestamp()
         found = ticks_before(self._options.broker, since, new)
-        return {s: min(end[s], tick) for s, tick in found.items()}
+        return {s: min(end[s], tick) for s, tick in found.items()} | next_
 
 
 def _sorted(cursor: Cursor) -> Cursor:
@@ -235,29 +203,6 @@ def _sorted(cursor: Cursor) -> Cursor:
 def _cursor_of(said: dict[str, Any]) -> Cursor:
     """A cursor of an offset."""
     return {str(stream): int(tick) for stream, tick in said.items()}
-
-
-def _ticks_before(broker: Broker, since: float, streams: Set[str]) -> Cursor:
-    """The same as `ticks_before`, of all these streams."""
-    found = ticks_before(broker, since, streams)
-    for stream in sorted(streams - found.keys()):
-        raise TidingsError(f"stream {stream} cannot be reached any more; is its broker up?")
-    return found
-
-
-def _check_known(option: str, place: Since, last: Cursor) -> None:
-    """Whether there are all streams that a cursor names."""
-    named = place.keys() if isinstance(place, dict) else set()
-    for stream in sorted(named - last.keys()):
-        raise TidingsError(
-            f"option {option}: stream {stream} cannot be reached; is its name right, and its "
-            f"broker up? There are {', '.join(sorted(last))}"
-        )
-
-
-def _lost(begin: Cursor, last: Cursor) -> list[str]:
-    """The streams that end before they are to begin: what their broker has now is another log."""
-    return [stream for stream, tick in begin.items() if last.get(stream, tick) < tick]
 
 
 def _shares(start: Cursor, end: Cursor, most: int) -> Cursor:
@@ -276,15 +221,16 @@ def _shares(start: Cursor, end: Cursor, most: int) -> Cursor:
     turn = sum(start.values()) % len(waiting) if waiting else 0
     chosen = [*waiting[turn:], *waiting[:turn]][:most]
     chosen.sort(key=lambda stream: end[stream] - start[stream])
-    for left, stream in zip(range(len(chosen), 0, -1), chosen, strict=True):
-        shares[stream] = min(end[stream] - start[stream], most // left)
+    for others, stream in zip(range(len(chosen), 0, -1), chosen, strict=True):
+        shares[stream] = min(end[stream] - start[stream], most // others)
         most -= shares[stream]
     return shares
 
 
 def _batches(
-    partition: InputPartition, options: Reading, filter: Filter, schema: StructType
+    partition: InputPartition, options: Reading, schema: StructType
 ) -> Iterator[pa.RecordBatch]:
+    filter = options.filter
     fail, is_judged = options.on_mismatch == "fail", options.subscriptions is not None
     match partition:
         case Delivering():

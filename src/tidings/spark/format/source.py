@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import ArrayType, StringType, StructType
 
+from tidings.client import AccessDenied, ConnectionFailed
 from tidings.events import TidingsError
 from tidings.spark.bulk.publishing import COUNTS
-from tidings.spark.format.lake_reader import LakeReader, PushedLakeReader, question, spark_schema
-from tidings.spark.format.options import columns, is_pushed_down, reading, writing
-from tidings.spark.format.reader import BatchReader, PushedReader, StreamReader
+from tidings.spark.format.bounds import Bounds, find_bounds
+from tidings.spark.format.lake_reader import LakeReader, question, spark_schema
+from tidings.spark.format.options import AS_OF, columns, may_be_batch, reading, writing
+from tidings.spark.format.reader import BatchReader, StreamReader
 from tidings.spark.format.rows import GENERIC, JUDGED, MATCHES, columns_of_lake
 from tidings.spark.format.sink import BatchWriter, StreamWriter
 
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tidings.spark.lakes.search import Question
+
+
+_T = TypeVar("_T")
 
 
 class TidingsSource(DataSource):
@@ -33,15 +38,16 @@ class TidingsSource(DataSource):
     are no longer kept (fail, or continue); `onMismatch`, what becomes of a value that does not
     fit its column (null, or fail); `partitionTicks`, how many ticks make a task (100000).
     `schemaOf`, a lake whose columns are those to read, unless a schema is given: columns are
-    described in `rows`. `pushdown` = true (of a batch) has the broker do what it can of the
-    DataFrame's WHERE, if that is asked one question: see `PushedReader`. `subscriptions` (of a
-    stream), a lake of registrations: only what they want is read, and a column says who wants it;
-    with `deliver` = true it is published for them, with `deadLetters` for what cannot be, and rows
-    are counts. `tidings.spark.deliver` does that.
+    described in `rows`. `subscriptions` (of a stream), a lake of registrations: only what they want
+    is read, and a column says who wants it; with `deliver` = true it is published for them, with
+    `deadLetters` for what cannot be, and rows are counts. `tidings.spark.deliver` does that.
 
     To read a lake, as a batch: `lake`, its folder, with `filter`, `since` and `until` of
-    `Lake.scan`, and `pushdown`. Columns are described in `lake_reader`; what comes is what the
-    lake holds when it is loaded.
+    `Lake.scan`. Columns are described in `lake_reader`.
+
+    A batch is of what there is when it is loaded, however often it is asked. If it is given a
+    schema, Spark makes the source only when it is first asked, and it is of what there is then:
+    `tidings.spark.events` does not wait.
 
     To publish: `staging`, a folder that the driver and all workers share (a stream has one in
     its checkpointLocation); `deadLetters`, a folder for rows that are no notifications, which
@@ -50,8 +56,26 @@ class TidingsSource(DataSource):
     filter that says what will be published, which some brokers want to know first.
     """
 
-    _question: Question | None = None
-    """What is asked of a lake, as it was when Spark asked for its columns."""
+    def __init__(self, options: dict[str, str]) -> None:
+        """Find what a batch is of: Spark makes one source for a `load()`, and copies it then.
+
+        What is wrong with a batch is said when it is known to be one.
+        """
+        super().__init__(options)
+        self._question: Question | None = None
+        self._bounds: Bounds | None = None
+        self._problem, self._is_away = "", False
+        try:
+            if "lake" in options:
+                self._question = question(options).pinned()
+            elif AS_OF in options:
+                self._bounds = Bounds.read(options[AS_OF])
+            elif may_be_batch(options):
+                self._bounds = find_bounds(reading(options, is_stream=False))
+        except (ConnectionFailed, AccessDenied) as problem:
+            self._problem, self._is_away = f"it could not be loaded: {problem}", True
+        except TidingsError as problem:
+            self._problem = str(problem)
 
     @classmethod
     def name(cls) -> str:
@@ -59,9 +83,10 @@ class TidingsSource(DataSource):
         return "tidings"
 
     def schema(self) -> str | StructType:
+        if self._is_away:  # which is as bad for a stream
+            raise TidingsError(self._problem)
         if "lake" in self.options:
-            self._question = question(self.options).pinned()
-            return spark_schema(self._question)
+            return spark_schema(self._found(self._question))
         is_judged, is_delivery, lake = columns(self.options)
         if is_delivery:
             return COUNTS
@@ -71,12 +96,15 @@ class TidingsSource(DataSource):
         return found.add(MATCHES, ArrayType(StringType())) if is_judged else found
 
     def reader(self, schema: StructType) -> BatchReader | LakeReader:
-        is_pushed = is_pushed_down(self.options)
         if "lake" in self.options:
-            asked = self._question or question(self.options).pinned()
-            return (PushedLakeReader if is_pushed else LakeReader)(asked, schema)
+            return LakeReader(self._found(self._question), schema)
         options = reading(self.options, is_stream=False)
-        return (PushedReader if is_pushed else BatchReader)(options, schema)
+        return BatchReader(options, self._found(self._bounds), schema)
+
+    def _found(self, what: _T | None) -> _T:
+        if what is None:
+            raise TidingsError(self._problem)
+        return what
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802
         if "lake" in self.options:
@@ -96,5 +124,3 @@ class TidingsSource(DataSource):
 def register(spark: SparkSession) -> None:
     """Make the format known to a session."""
     spark.dataSource.register(TidingsSource)
-    # Else Spark refuses a source that takes filters.
-    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
