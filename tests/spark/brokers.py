@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.client.brokers import BrokerProcess
-from tidings.broker.batch import batch_of
+from tidings.broker import log
 from tidings.broker.configuration import Configuration
 from tidings.broker.server import Broker
+from tidings.delivery.epochs import stream_name
 from tidings.node import Event
 from tidings.spark.lakes.committed import Committed
 
@@ -66,7 +67,5 @@ def log_of(broker: BrokerProcess | Here) -> list[Event]:
     """All that it keeps, read from its disk."""
     path = f"file:{broker.folder / 'store' / 'broker.db'}?mode=ro"
     with closing(sqlite3.connect(path, uri=True, timeout=30)) as connection:
-        rows = connection.execute(
-            "SELECT first, last, first_time, last_time, until, events FROM log ORDER BY first"
-        ).fetchall()
-    return [event for row in rows for event in batch_of(row).events(broker.name)]
+        rows = list(log.every_row(connection))
+    return [event for row in rows for event in row.events(stream_name(broker.name, row.epoch))]

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tidings.delivery.copies import copies_for
 from tidings.events import Filter, Notification, TidingsError
 from tidings.node.records import Reader, pack_notification
 from tidings.spark.bulk.bulk import Bulk, Keeper, Position, bulk, is_behind, write_snapshot
@@ -18,7 +19,6 @@ from tidings.spark.bulk.registrations import (
     Registrations,
     cancellation,
     deliveries,
-    deliveries_to,
     is_our_own,
     original,
     read,
@@ -216,8 +216,8 @@ def test_a_delivery_is_the_event_for_up_to_a_thousand_names() -> None:
         assert (delivery["tidings.id"], delivery["tidings.time"]) == ("paris:17", BEGIN)
         assert original(delivery) == said
         assert is_our_own(delivery)
-    assert deliveries_to("desk-1500").matches(found[1])
-    assert not deliveries_to("desk-1500").matches(found[2])
+    assert copies_for("desk-1500").matches(found[1])
+    assert not copies_for("desk-1500").matches(found[2])
     assert not is_our_own(said)
 
 

@@ -107,7 +107,8 @@ def test_events_are_delivered_to_who_wants_them_by_the_table_their_offset_names(
         client.publish_many([Notification({"tidings.bulk": "bad", "filter": "n = = 1"})])
         with (
             Deliverer(spark, broker, place) as deliverer,
-            client.subscribe("tidings.for CONTAINS 'low'", durable="low") as low,
+            client.subscribe("TRUE", bulk="low", durable="low") as low,
+            client.subscribe("TRUE") as others,
         ):
             until(lambda: deliverer.check() and deliverer.report.subscriptions == 1_201)
             until(lambda: deliverer.check() and (checkpoint / "commits" / "0").exists())
@@ -136,6 +137,19 @@ def test_events_are_delivered_to_who_wants_them_by_the_table_their_offset_names(
             heard = [low.get(timeout=5) for _ in range(sum(w == "low" for _, w in found))]
             by_id = {e["tidings.id"]: original(e.notification) for e in heard}
             assert by_id == {i: log[int(i[6:]) - 1].notification for i, w in found if w == "low"}
+            # Nobody but the addressee hears of a copy, and it does not see for whom else it is.
+            assert {name for e in heard for name in e["tidings.for"]} == {"low"}
+            ordinary = [e for e in log if "tidings.for" not in e.notification]
+            told = [others.get(timeout=5)]
+            while told[-1].tick < ordinary[-1].tick:
+                told.append(others.get(timeout=5))
+            assert [e.tick for e in told] == [e.tick for e in ordinary if e.tick >= told[0].tick]
+            for filter_ in ("TRUE", "n >= 0 OR EXISTS tidings.for"):  # one is copied, one told
+                reading = {"url": broker.url, "since": "begin", "filter": filter_}
+                rows = spark.read.format("tidings").options(**reading).load().select("tick")
+                ticks = {row.tick for row in rows.collect()}
+                assert not ticks & {e.tick for e in log if "tidings.for" in e.notification}
+                assert ticks >= {e.tick for e in ordinary if "n" in e.notification}
             assert deliverer.report.matched == len({i for i, _ in found})
             assert deliverer.report.delivered == len(found)
             assert deliverer.report.latency is not None
@@ -268,13 +282,13 @@ def test_it_says_from_when_on_it_delivers(tmp_path: Path) -> None:
 
 
 class Ear:
-    """Hears when something is delivered."""
+    """Hears when something is delivered to the one who wants most."""
 
     def __init__(self, broker: BrokerProcess) -> None:
         self._client = connect_sync(broker.url)
 
     def __enter__(self) -> Ear:
-        self._heard = self._client.open().subscribe("EXISTS tidings.for", queue=1_000_000)
+        self._heard = self._client.open().subscribe("TRUE", bulk="desk-270", queue=1_000_000)
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -9,6 +9,7 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from tidings.client.positions import read_cursor
 from tidings.spark.archiving.archive import archive
 from tidings.spark.lakes.history import History, history
 from tidings.spark.lakes.lake import Gap, Lake, LakeError
+from tidings.spark.lakes.layout import Archived
 
 
 @contextmanager
@@ -229,6 +231,33 @@ def test_copies_for_bulk_subscribers_are_left_out_with_a_lake_that_lacks_them(
                 History(client, lake, "tidings.for CONTAINS 'desk'", since="begin")
 
 
+@pytest.mark.parametrize("durable", [None, "desk"])
+def test_a_lake_may_know_brokers_that_were_gone_before_this_one_came(
+    broker: Here, lake: Lake, durable: str | None
+) -> None:
+    """Their streams are in its cursor, which no broker has ever heard of."""
+    early = datetime(2026, 1, 1, tzinfo=UTC)
+    old = [Archived("atlantis", n, early, tidings.Notification({"n": n})) for n in (1, 2)]
+    lake.append(old, writer="tests", version=1)
+    publish(broker, 3)
+    archived(broker, lake)
+    publish(broker, 4)
+    with (
+        connected(broker) as client,
+        History(client, lake, "TRUE", since="begin", durable=durable) as events,
+    ):
+        for n in (1, 2, 3, 4):
+            event = events.get(30)
+            assert event["n"] == n
+            event.ack_soon()
+        assert read_cursor(events.cursor)["atlantis"] == 2
+    if durable is not None:
+        publish(broker, 5)
+        assert heard(broker, lake, durable=durable) == [5]
+    with connected(broker) as client, pytest.raises(tidings.SubscriptionRefused, match="'atlantis"):
+        client.subscribe("TRUE", since="atlantis:2,paris:1")
+
+
 def test_an_empty_lake_is_no_hindrance(broker: Here, lake: Lake) -> None:
     publish(broker, 1, 2)
     assert heard(broker, lake, since="begin") == [1, 2]
@@ -330,7 +359,7 @@ def test_a_durable_one_that_is_killed_in_the_lake_begins_there_again(
     monkeypatch.setattr("tidings.spark.lakes.history._OFTEN", often)
     with connected(broker) as client:
         events = History(client, lake, "TRUE", since="paris:2", durable="desk")
-        events.get().ack()  # and then it is gone, without a word
+        events.get().ack_soon()  # and then it is gone, without a word
     with connected(broker) as client, History(client, lake, "TRUE", durable="desk") as events:
         assert numbers(list(events.until_live())) == list(range(first, 16))
 

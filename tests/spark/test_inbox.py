@@ -54,6 +54,15 @@ def test_what_nobody_wants_is_no_commit(tmp_path: Path) -> None:
     assert DeltaTable(tmp_path / "inbox").version() == 0
 
 
+def test_a_file_that_only_a_worker_sees_is_not_committed(tmp_path: Path) -> None:
+    inbox = Inbox(tmp_path / "inbox")
+    told = list(write(tmp_path / "inbox", events(["a"])))
+    (tmp_path / "inbox" / told[0].path).unlink()
+    with pytest.raises(TidingsError, match="must be one folder that this machine and all workers"):
+        inbox.add(told, "query", 0)
+    assert DeltaTable(tmp_path / "inbox").transaction_version("query") is None
+
+
 def test_a_popular_event_is_never_in_memory_for_all_who_want_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

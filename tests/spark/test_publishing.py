@@ -30,7 +30,7 @@ from tidings.spark.archiving.archive import archive
 from tidings.spark.bulk import publishing
 from tidings.spark.bulk.judging import Judged, Table
 from tidings.spark.bulk.publishing import ROOM, Delivering, Publisher, delivered, lanes
-from tidings.spark.bulk.registrations import ALL, FOR, registration
+from tidings.spark.bulk.registrations import ALL, registration
 from tidings.spark.format.options import reading
 from tidings.spark.lakes.lake import Lake
 from tidings.spark.streams.stretch import Stretch
@@ -143,7 +143,7 @@ def test_a_task_killed_at_any_moment_is_finished_by_the_next(
 
     served, draw, kills = Served(broker, tmp_path, events=30_000, names=3), random.Random(7), 0
     (tmp_path / "task").write_bytes(pickle.dumps((served.task(), served.options)))
-    with connect_sync(broker.url) as client, client.subscribe("EXISTS tidings.for") as heard:
+    with connect_sync(broker.url) as client, client.subscribe("TRUE", bulk="desk-00000") as heard:
         while True:
             process = subprocess.Popen([sys.executable, "-c", TASK, str(tmp_path / "task")])
             skipped, end = draw.randrange(100), monotonic() + 60
@@ -212,7 +212,7 @@ def test_what_was_refused_to_a_task_that_failed_is_a_dead_letter_of_the_next(
                     heard.get(timeout=60)
                 raise TidingsError("the stream's broker is away")
 
-        with connect_sync(broker.url) as client, client.subscribe(f"EXISTS {FOR}") as heard:
+        with connect_sync(broker.url) as client, client.subscribe("TRUE", bulk="all") as heard:
             monkeypatch.setattr(publishing, "read_rows", failing)
             with pytest.raises(TidingsError, match="is away"):
                 served.run(task)

@@ -6,7 +6,8 @@ import asyncio
 import logging
 import os
 import shutil
-from datetime import UTC, datetime
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ from tidings.node.wire import Welcome
 from tidings.spark.archiving.archive import archive
 from tidings.spark.lakes import committed
 from tidings.spark.lakes.committed import Committed
-from tidings.spark.lakes.lake import Lake
+from tidings.spark.lakes.lake import Lake, LakeError
 from tidings.spark.lakes.layout import Archived
 
 
@@ -125,28 +126,33 @@ async def test_a_lake_of_another_stream_with_this_name_frees_nothing(tmp_path: P
         async with tidings.connect(f"tidings://{broker.address}") as client:
             await publish(client, 10)
         await broker.trim()
-        assert broker.host.first == 1
         status = await ask(broker.address)
-        assert status.lake is not None
-        assert "not the paris that was archived" in (status.lake.trouble or "")
+        assert status.stream == "paris~2", "no tick that the lake has is given out again"
+        assert "heard up to 500 elsewhere" in status.warnings[0]
+        assert broker.host.store.spans()["paris"].first == 1
 
 
 @on_loop
 async def test_a_new_lake_in_the_place_of_the_old_one_is_asked_itself(tmp_path: Path) -> None:
     asked = Committed(tmp_path / "lake", "paris")
     Lake(tmp_path / "lake").append([], writer="archive", version=1, held={"paris": 7})
-    assert asked() == 7
+    assert asked() == {"paris": 7}
     shutil.rmtree(tmp_path / "lake")
     Lake(tmp_path / "lake")
-    assert asked() == 0
+    assert asked() == {}
 
 
-def watched_syncs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """What is synced from now on, as seen from a folder."""
+def watched_syncs(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, *, first: Callable[[], None] | None = None
+) -> list[Path]:
+    """What is synced from now on, as seen from a folder; before the first, something happens."""
     synced: list[Path] = []
     sync = committed._synced
+    happens = iter([] if first is None else [first])
 
     def watched(path: Path) -> None:
+        for happen in happens:
+            happen()
         sync(path)
         synced.append(path.relative_to(folder))
 
@@ -160,11 +166,11 @@ def test_a_new_lake_in_the_place_of_the_old_one_is_synced_from_its_start(
     asked = Committed(tmp_path, "paris")
     for upto in (7, 8, 9):
         Lake(tmp_path).append([], writer="archive", version=upto, held={"paris": upto})
-    assert asked() == 9
+    assert asked() == {"paris": 9}
     shutil.rmtree(tmp_path)
     Lake(tmp_path).append([], writer="archive", version=1, held={"paris": 1})
     synced = watched_syncs(tmp_path, monkeypatch)
-    assert asked() == 1
+    assert asked() == {"paris": 1}
     assert Path("_delta_log", f"{1:020}.json") in synced
 
 
@@ -176,14 +182,71 @@ def test_what_may_be_let_go_of_is_on_the_disk(
     for version in (1, 2):
         event = Archived("paris", version, datetime.now(UTC), Notification({"n": version}))
         lake.append([event], writer="me", version=version)
-        assert asked() == version
+        assert asked() == {"paris": version}
     files = {p.relative_to(tmp_path) for p in lake.path.rglob("*") if p.suffix != ".tmp"}
     assert {p for p in files if p.suffix in (".parquet", ".json")} <= set(synced)
     assert {p.parent for p in files if p.suffix == ".parquet"} <= set(synced)
     assert Path("a lake") in synced, "a day's folder is an entry there"
     synced.clear()
-    assert asked() == 2
+    assert asked() == {"paris": 2}
     assert synced == [], "what was synced once need not be again"
+
+
+def filled(folder: Path, count: int) -> Lake:
+    """A lake with a file for each event."""
+    lake, now = Lake(folder), datetime.now(UTC)
+    for tick in range(1, count + 1):
+        event = Archived("paris", tick, now, Notification({"n": tick}))
+        lake.append([event], writer="me", version=tick)
+    return lake
+
+
+@pytest.mark.parametrize("age", [0, 10_000])
+@pytest.mark.parametrize("left", [0, None], ids=["shortened", "missing"])
+def test_a_file_that_the_lake_still_counts_on_must_be_there(
+    tmp_path: Path, left: int | None, age: int
+) -> None:
+    lake, asked = filled(tmp_path, 3), Committed(tmp_path, "paris")
+    for commit in lake.path.glob("_delta_log/*.json"):
+        os.utime(commit, (commit.stat().st_mtime - age,) * 2)
+    lost = lake.path / lake.files()[1]
+    lost.unlink() if left is None else os.truncate(lost, left)
+    for _ in range(2):
+        with pytest.raises(LakeError, match=f"{lost.name}: it was written with .* bytes, but"):
+            asked()
+
+
+def test_a_file_that_is_lost_after_the_first_look_is_missed_when_it_is_to_be_synced(
+    tmp_path: Path,
+) -> None:
+    lake, asked = filled(tmp_path, 1), Committed(tmp_path, "paris")
+    assert asked() == {"paris": 1}
+    event = Archived("paris", 2, datetime.now(UTC), Notification({"n": 2}))
+    before = {*lake.files()}
+    lake.append([event], writer="me", version=2)
+    (added,) = {*lake.files()} - before
+    (lake.path / added).unlink()
+    for _ in range(2):
+        with pytest.raises(LakeError, match=f"{added}: it was written with .* is not here"):
+            asked()
+
+
+@pytest.mark.parametrize("moment", ["before", "between"])
+def test_a_file_that_was_joined_with_others_may_be_gone_and_theirs_is_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    lake, asked = filled(tmp_path, 3), Committed(tmp_path, "paris")
+    before = {*lake.files()}
+
+    def join() -> None:
+        assert lake.compact(keep=timedelta(0))["deleted"] == len(before)
+
+    if moment == "before":
+        join()
+    synced = watched_syncs(tmp_path, monkeypatch, first=join if moment == "between" else None)
+    assert asked() == {"paris": 3}
+    assert before.isdisjoint(lake.files())
+    assert {Path(file) for file in lake.files()} <= {*synced}
 
 
 @on_loop

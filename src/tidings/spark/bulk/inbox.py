@@ -74,11 +74,11 @@ class Inbox:
         return last is not None and last >= batch
 
     def add(self, files: list[File], query: str, batch: int) -> None:
-        """Commit the files of a batch, which is not there yet."""
+        """Commit the files of a batch, which is not there yet; `LakeError` if one is not here."""
         if not files:
             return
         table = _opened(self._path)
-        commit(table, [Written(tuple(files))], {query: batch})
+        commit(self._path, table, [Written(tuple(files))], {query: batch})
         table.update_incremental()
         if table.version() % _COMPACT == 0:
             self._join(table)

@@ -33,10 +33,11 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
 from tidings.client import PublishRefusedForNow, connect_sync
+from tidings.delivery.copies import FOR
 from tidings.events import Notification, TidingsError
 from tidings.node.records import Rows
 from tidings.spark.bulk.judging import Judged, subscriptions, wanted
-from tidings.spark.bulk.registrations import FOR, ID, deliveries
+from tidings.spark.bulk.registrations import ID, deliveries
 from tidings.spark.format.letters import DeadLetters
 from tidings.spark.format.options import Reading
 from tidings.spark.streams.stretch import Gone, Stretch, read_rows

@@ -10,6 +10,9 @@ What matches is published anew for all who want it, as the event with three attr
 
     {…, "tidings.for": {"desk-7", "desk-9"}, "tidings.id": "paris:17", "tidings.time": …}
 
+Whose a name is, and who is told what of such a copy, brokers see to: see `delivery.copies`. Where
+they ask who somebody is, the name is `principal/desk-7`.
+
 Pure: needs neither Spark nor a lake.
 """
 
@@ -20,14 +23,14 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
+from tidings.delivery.copies import BULK, FOR
 from tidings.events import Filter, Limits, Notification, TidingsError
 from tidings.events.phrases import literal
 from tidings.node.records import pack_notification, pack_unlooked
 
-NAME: Final = "tidings.bulk"
+NAME: Final = BULK
 FILTER: Final = "filter"
 CANCELLED: Final = "cancelled"
-FOR: Final = "tidings.for"
 ID: Final = "tidings.id"
 TIME: Final = "tidings.time"
 ALL: Final = f"EXISTS {NAME}"
@@ -186,15 +189,6 @@ def registration(name: str, filter: Filter | str) -> Notification:
 def cancellation(name: str) -> Notification:
     """What to publish so that nothing is in force under a name."""
     return Notification({NAME: check_name(name), CANCELLED: True})
-
-
-def deliveries_to(name: str) -> Filter:
-    """What a client subscribes to in order to hear what is delivered to a name.
-
-    >>> print(deliveries_to("desk-7"))
-    tidings.for CONTAINS 'desk-7'
-    """
-    return Filter.parse(f"{FOR} CONTAINS {literal(check_name(name))}")
 
 
 def registrations_of(name: str) -> Filter:

@@ -188,7 +188,7 @@ class MatchReader(LakeReader):
             return
         part = self._plan.parts[partition.part]
         columns = columns_of(self._held)
-        sieve = Sieve(self._filter, columns)
+        sieve = Sieve(self._question.filter, columns)
         concerned = Concerned(self._plan.attributes, columns, self._plan.valued)
         grouping = Grouping(part.names, columns)
         used = {*sieve.used, *grouping.used, *(concerned.used if part.number is not None else ())}

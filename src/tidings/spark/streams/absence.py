@@ -47,8 +47,9 @@ def gap(stream: str, position: int, place: int) -> str:
     """What to say where events are gone."""
     if place < position:
         return (
-            f"stream {stream} ends at tick {place}, before tick {position}, which was read: "
-            "its broker has lost its log"
+            f"stream {stream} ends at tick {place}, before tick {position}, which was read: its "
+            "broker has lost what came behind that. To go on with what is left, use the option "
+            "onGap = continue, or --skip-gaps of a command"
         )
     return (
         f"stream {stream} is no longer kept from tick {position + 1} on: {place - position:,} "

@@ -9,9 +9,9 @@ from operator import contains
 from typing import TYPE_CHECKING, Final
 
 from tidings.client import Client, CursorTooOld
+from tidings.delivery.copies import FOR
 from tidings.events import Filter
 from tidings.node.records import Rows
-from tidings.spark.bulk.registrations import FOR
 from tidings.spark.lakes.layout import EVERYTHING
 from tidings.spark.streams.absence import Gone, Patience, gap
 
@@ -38,7 +38,6 @@ class Copied:
         self, client: Client, stretch: Stretch, filter: Filter, upto: int, patience: Patience
     ) -> None:
         self._client, self._stretch = client, stretch
-        self._drops = filter == EVERYTHING
         self._patience = patience
         self.upto = upto
         """All up to here was taken."""
@@ -58,7 +57,7 @@ class Copied:
             stream, end = self._stretch.stream, self._stretch.end
             raise Gone(gap(stream, end, self.upto), end, self.upto)
         self.upto = rows.ticks[-1]
-        return _without_deliveries(rows) if self._drops else rows
+        return _without_deliveries(rows)
 
     async def _gathered(self) -> Rows:
         """A batch of what comes."""

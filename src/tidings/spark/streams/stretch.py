@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -17,7 +17,9 @@ import uvloop
 
 from tidings.client import AccessDenied, Client, ConnectionFailed, CursorTooOld, Event, connect
 from tidings.client.address import read_address
+from tidings.client.event import DONE
 from tidings.client.positions import read_cursor
+from tidings.delivery.epochs import broker_of
 from tidings.events import Filter, Notification, TidingsError
 from tidings.node import Event as NodeEvent
 from tidings.node.archive import size
@@ -132,7 +134,11 @@ def _rows(events: list[Event]) -> Rows:
 class _Nobody:
     """What was copied is acknowledged to nobody."""
 
-    def acknowledge(self, event: Event) -> None:
+    def acknowledge(self, event: Event) -> Awaitable[None]:
+        """Nothing."""
+        return DONE
+
+    def acknowledge_soon(self, event: Event) -> None:
         """Nothing."""
 
 
@@ -200,14 +206,14 @@ class _Reader:
         """A client of the broker whose stream it is, which cannot move on to another one."""
         stream, places = self._stretch.stream, read_address(self._broker.url).places
         if len(places) == 1:
-            return known if known.broker == stream else None
+            return known if known.broker == broker_of(stream) else None
         scheme = self._broker.url.strip().partition("://")[0]
         for place in places:
             try:
                 client = await self._dial(f"{scheme}://{place}", 0.0)
             except (ConnectionFailed, AccessDenied):
                 continue
-            if client.broker == stream:
+            if client.broker == broker_of(stream):
                 return client
             await client.close(within=1.0)
         return None
@@ -237,7 +243,7 @@ class _Reader:
                 return Gone(gap(stretch.stream, stretch.end, last), stretch.end, last)
         return Away(
             f"{stretch}: nothing came behind tick {self.upto} {waited}; "
-            f"is the broker {stretch.stream} up, and linked to the one at {broker.url}?"
+            f"is the broker {broker_of(stretch.stream)} up, and linked to the one at {broker.url}?"
         )
 
     async def close(self) -> None:

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from tidings.client import Client, CursorTooOld, Event, Subscription
+from tidings.client import Told as Noted
 from tidings.client.positions import read_cursor
 from tidings.events import Filter
 from tidings.spark.streams.absence import Patience
@@ -17,6 +18,9 @@ _MANY: Final = 10_000
 _QUEUE: Final = 20_000
 _PAUSES: Final = (0.002, 0.1)
 """How long to wait for news before looking how far the broker is; longer each time."""
+
+
+_NOTED: Final = Noted()
 
 
 class Told:
@@ -51,10 +55,11 @@ class Told:
                 raise
             self._others |= read_cursor(problem.cursor)  # of one that is not read
             return []
-        if self._subscription is None or self._subscription.missed:
+        found = self._subscription
+        if found is None or found.missed or found.lost:
             await self._drop()  # perhaps something of this stream: read on where it was complete
             return []
-        return self._advance(events, self._subscription)
+        return self._advance(events, found)
 
     def _advance(self, events: list[Event], subscription: Subscription) -> list[Event]:
         before, end = self.upto, self._stretch.end
@@ -73,7 +78,8 @@ class Told:
 
     async def _subscribe(self) -> Subscription:
         since = {**self._others, self._stretch.stream: self.upto}
-        found = self._client.subscribe(self._filter, since=since, queue=_QUEUE)
+        # Noted when the batch was planned, perhaps by what another broker knew.
+        found = self._client.subscribe(self._filter, since=since, queue=_QUEUE, told=_NOTED)
         async with asyncio.timeout(self._patience.seconds):
             await found.open()
         self._subscription = found
