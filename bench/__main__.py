@@ -17,12 +17,13 @@ BENCHMARKS = {
     "deliver": "seconds from publication to delivery, for bulk subscriptions",
     "throughput": "events per second of one broker on one core",
     "peers": "what a wanted event costs, beside Mosquitto, NATS and RabbitMQ",
+    "acknowledging": "what acknowledging costs, told later and awaited",
     "latency": "through chains of brokers, beside Gryphon's of 2006",
     "subscriptions": "what an event costs a broker with 1k to 1M of them",
 }
 """A Java stays as it was started, whatever a later session asks for. So the one where Java itself
 does much comes before those that want a Java which starts soon."""
-BROKERS = ("throughput", "peers", "latency", "subscriptions")
+BROKERS = ("throughput", "acknowledging", "peers", "latency", "subscriptions")
 """These are in `bench.broker`, and have a longer form."""
 
 

@@ -32,7 +32,7 @@ from bench.processes import used
 from bench.report import Target, console, save, short, show, show_targets
 from tidings import Index, Notification, connect_sync
 from tidings.spark.bulk.deliver import deliver
-from tidings.spark.bulk.registrations import deliveries_to, registration
+from tidings.spark.bulk.registrations import registration
 from tidings.spark.bulk.tally import Report
 from tidings.spark.sessions import session_for_python
 from tidings.workloads import interval
@@ -259,7 +259,8 @@ def listen(url: str, out: str) -> None:
         for n in range(LISTENERS):
             name = f"desk-{n}"
             client.subscribe(
-                deliveries_to(name),
+                "TRUE",
+                bulk=name,
                 durable=f"bulk-{name}",
                 callback=lambda event, name=name: heard(name, event),
             )

@@ -27,6 +27,7 @@ def said(*arguments: str, **environment: str) -> str:
     [
         ("--bulk a --lake l", "--bulk goes without --lake"),
         ("--bulk a --durable d --lake l", "--bulk goes without --durable, --lake"),
+        ("TRUE --here", "--here needs --durable NAME: what is to begin here"),
         ("--filters f --lake l", "--filters goes without --lake"),
         (
             "--filters f --until now --count 3 --with-meta",

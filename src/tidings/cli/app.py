@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from tidings.cli.commands import brokers, filters, pipeline, simulations
+from tidings.cli.commands import brokers, filters, pipeline, simulations, stores
 
 app = typer.Typer(
     add_completion=False,
@@ -49,6 +49,7 @@ def tidings(
 for group in (filters, brokers, simulations):
     app.add_typer(group.commands)
 app.add_typer(pipeline.commands, name="pipeline")
+app.add_typer(stores.commands, name="store")
 
 
 def have_streams() -> None:

@@ -12,7 +12,9 @@ from pathlib import Path
 from tidings.cli.complaints import remark
 from tidings.cli.progress import Line, progress
 from tidings.cli.subscribe import Printer, how_to_go_on, interrupt, line, lost
-from tidings.client import CursorTooOld, Event, PlainClient, connect_sync
+from tidings.client import CursorTooOld, Event, PlainClient, PlainSubscription, connect_sync
+from tidings.client.positions import Beginning
+from tidings.delivery.copies import addressee
 from tidings.events import Filter, Notification, TidingsError
 from tidings.events.values import time_text
 from tidings.spark.bulk.registrations import (
@@ -22,7 +24,6 @@ from tidings.spark.bulk.registrations import (
     Registrations,
     cancellation,
     check_name,
-    deliveries_to,
     original,
     registration,
     registrations_of,
@@ -42,8 +43,9 @@ def subscribe_in_bulk(
     with_meta: bool,
 ) -> int:
     """Register a filter, if there is one, and print what is delivered; returns the exit code."""
-    said = None if text is None else registration(name, text)
-    wanted = deliveries_to(name)
+    check_name(name)
+    if text is not None:
+        registration(name, text)  # whatever is wrong with it is said before anybody is asked
     if until not in (None, "now"):
         raise TidingsError("deliveries come later than events: with --bulk, there is --until now")
     if text is not None and Filter.parse(text) == Filter.none():
@@ -55,11 +57,11 @@ def subscribe_in_bulk(
             connect_sync(url, token=token, tls=authority, on_status=lost) as client,
             # First, so that nothing is delivered before somebody listens. An empty cursor: what
             # was delivered before anybody did comes, too.
-            client.subscribe(wanted, durable=_durable(name), since=since or {}) as events,
+            _copies(client, name, since or {}) as events,
         ):
-            if said is not None:
+            if text is not None:
                 client.advertise(ALL)
-                client.publish(said)
+                client.publish(registration(addressee(client.principal, name), text))
             if sys.stderr.isatty():
                 remark(f"listening at {client.broker} to what is delivered; Ctrl-C ends")
             try:
@@ -94,24 +96,30 @@ def _doubt(client: PlainClient, name: str) -> str | None:
 
     They look through all of that: to be asked only if somebody would else wait for nothing.
     """
-    known = Registrations()
-    with client.subscribe(registrations_of(name), since="begin") as said:
+    known, full = Registrations(), addressee(client.principal, name)
+    with client.subscribe(registrations_of(full), since="begin") as said:
         known.hear(said.until_live())
-    if name not in known.entries:
+    if full not in known.entries:
         return "no registration of it is among what brokers keep"
-    return "it was cancelled before" if known.entries[name].filter is None else None
+    return "it was cancelled before" if known.entries[full].filter is None else None
+
+
+def _copies(client: PlainClient, name: str, since: Beginning = None) -> PlainSubscription:
+    """What is delivered to a name; it goes on where it was, or at a place."""
+    return client.subscribe(Filter.all(), bulk=name, durable=f"bulk-{name}", since=since)
 
 
 def cancel(name: str, *, url: str, token: str | None, authority: str | None) -> int:
     """End a bulk subscription; what was delivered so far is not for a later one of this name."""
-    said, wanted = cancellation(name), deliveries_to(name)
+    check_name(name)
     with connect_sync(url, token=token, tls=authority, on_status=lost) as client:
         why = _doubt(client, name)
         client.advertise(ALL)
-        client.publish(said)  # in any case: `deliver` knows also what brokers no longer keep
+        # In any case: `deliver` knows also what brokers no longer keep.
+        client.publish(cancellation(addressee(client.principal, name)))
         # From now on, since what follows where it was may no longer be kept.
-        client.subscribe(wanted, durable=_durable(name), since=datetime.now(UTC)).forget()
-        client.subscribe(wanted, durable=_durable(name)).close()  # it begins now, as it is new
+        _copies(client, name, datetime.now(UTC)).forget()
+        _copies(client, name).close()  # it begins now, as it is new
     remark(f"{name} is cancelled" if why is None else f"{name} is cancelled, but {why}")
     return 0
 
@@ -127,7 +135,8 @@ def register_many(
     what, told = "cancelled" if is_cancelled else "registered", Line()
     with connect_sync(url, token=token, tls=authority, on_status=lost) as client:
         client.advertise(ALL)
-        kept = client.publish_many(_registrations(found, what, told, is_cancelled=is_cancelled))
+        full = [(addressee(client.principal, name), filter_) for name, filter_ in found]
+        kept = client.publish_many(_registrations(full, what, told, is_cancelled=is_cancelled))
     told.clear()
     remark(f"{kept:,} subscriptions {what}")
     return 0
@@ -152,10 +161,6 @@ def _registrations(
     for number, (name, filter_) in enumerate(found):
         told.count(number, len(found), what)
         yield cancellation(name) if is_cancelled else registration(name, filter_)
-
-
-def _durable(name: str) -> str:
-    return f"bulk-{name}"
 
 
 class _BulkPrinter(Printer):

@@ -18,6 +18,8 @@ from tidings.broker.places import Address, parse_address
 from tidings.broker.status import LinkStatus, Status, ask
 from tidings.cli.terminal import output
 from tidings.client.address import context, read_address
+from tidings.delivery.ages import FORGOTTEN, IDLE
+from tidings.delivery.epochs import broker_of, epoch_of
 from tidings.events import TidingsError
 from tidings.simulation.drawing import draw
 from tidings.simulation.topology import Link, Topology
@@ -112,10 +114,14 @@ def _shown(found: Network) -> Group:
     parts: list[Table | Text] = [_brokers(found)]
     if any(status.links for status in found.brokers.values()):
         parts += [Text(), _links(found.brokers)]
+    if any(status.principals for status in found.brokers.values()):
+        parts += [Text(), _principals(found.brokers)]
+        parts += [Text(line, style="yellow") for line in _unused(found.brokers)]
     troubled = {n: s.trouble for n, s in found.brokers.items() if s.trouble is not None}
     for name, why in {**troubled, **found.silent}.items():
         parts.append(Text(f"{name}: {why}", style="yellow"))
     for name, status in found.brokers.items():
+        parts += [Text(f"{name}: {warning}", style="yellow") for warning in status.warnings]
         if status.lake is not None and status.lake.trouble is not None:
             parts.append(
                 Text(f"{name}: no event is let go of: {status.lake.trouble}", style="yellow")
@@ -155,7 +161,8 @@ def _links(brokers: Mapping[str, Status]) -> Table:
     table = _table("link", "", "state", "wants", "advertises", "queue", "stream upto", words=3)
     for name, status in sorted(brokers.items()):
         for link in status.links:
-            stream = status.streams.get(link.name)
+            own = [s for s in status.streams if broker_of(s) == link.name]
+            stream = status.streams[max(own, key=epoch_of)] if own else None
             state = "down" if not link.is_up else "in the tree" if link.is_in_tree else "spare"
             table.add_row(
                 name,
@@ -167,6 +174,34 @@ def _links(brokers: Mapping[str, Status]) -> Table:
                 "?" if stream is None or stream.upto < 0 else str(stream.upto),
             )
     return table
+
+
+def _principals(brokers: Mapping[str, Status]) -> Table:
+    table = _table("principal", "at", "durables", "may be", "publishers", "may be", words=2)
+    for broker, status in sorted(brokers.items()):
+        for each in status.principals:
+            is_full = each.durables >= status.durables or each.publishers >= status.publishers
+            table.add_row(
+                Text(each.name, style="red" if is_full else ""),
+                broker,
+                str(each.durables),
+                str(status.durables),
+                str(each.publishers),
+                str(status.publishers),
+            )
+    return table
+
+
+def _unused(brokers: Mapping[str, Status]) -> list[str]:
+    """What nobody uses, and will be forgotten."""
+    return [
+        f"{broker}: nobody has used these durable subscriptions of {each.name} for {IDLE} days, "
+        f"and after {FORGOTTEN} they are forgotten: {', '.join(each.names)}"
+        + (f" and {each.idle - len(each.names)} more" if each.idle > len(each.names) else "")
+        for broker, status in sorted(brokers.items())
+        for each in status.principals
+        if each.idle
+    ]
 
 
 def _time(seconds: float) -> str:

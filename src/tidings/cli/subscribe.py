@@ -35,6 +35,8 @@ def subscribe(
     until: str | None,
     count: int | None,
     with_meta: bool,
+    replace: bool = False,
+    here: bool = False,
     lake: str | None = None,
 ) -> int:
     """Print events until there are enough, or somebody interrupts; returns the exit code."""
@@ -54,22 +56,44 @@ def subscribe(
     try:
         with (
             connect_sync(url, token=token, tls=authority, on_status=lost) as client,
-            _events(client, wanted, durable=durable, since=since, end=end, lake=lake) as events,
+            _events(
+                client,
+                wanted,
+                durable=durable,
+                since=since,
+                replace=replace,
+                home="here" if here else None,
+                end=end,
+                lake=lake,
+            ) as events,
         ):
+            if replace:
+                remark(f"{durable} hears this filter from now on, behind {events.cursor}")
             if sys.stderr.isatty():
                 remark(f"listening at {client.broker}; Ctrl-C ends")
             try:
                 printer.print_all(_until(events, end), events, count)
             except KeyboardInterrupt:
                 printer.let_go()
-            missed = events.missed
+            missed, gone, doubted = events.missed, events.lost, events.doubted
     except KeyboardInterrupt:
-        missed = 0
+        missed = gone = doubted = 0
     except CursorTooOld as problem:
         raise how_to_go_on(problem) from None
     said = f"{printer.count:,} {'event' if printer.count == 1 else 'events'}"
-    remark(said + (f", {missed:,} missed since the reader was too slow" if missed else ""))
+    said += f", {missed:,} missed since the reader was too slow" if missed else ""
+    remark(said + (f", up to {gone:,} lost that no broker keeps any more" if gone else ""))
+    if doubted:
+        remark("a broker's memory was damaged meanwhile: some may be missing, or come twice")
     return 0
+
+
+def forget(durable: str, *, url: str, token: str | None, authority: str | None) -> None:
+    """Let a broker forget a durable subscription; `TidingsError` if it knows none of this name."""
+    with connect_sync(url, token=token, tls=authority, on_status=lost) as client:
+        if not client.forget(durable):
+            raise TidingsError(f"{client.broker} knows no durable subscription {durable!r}")
+    remark(f"{durable} is forgotten")
 
 
 def _events(
@@ -78,13 +102,15 @@ def _events(
     *,
     durable: str | None,
     since: str | None,
+    replace: bool,
+    home: Literal["here"] | None,
     end: datetime | Literal["now"] | None,
     lake: str | None,
 ) -> PlainSubscription | History:
     """From brokers; and from a lake what they no longer keep, if there is one."""
     folder = client.lake if lake is None else lake
     if not folder or (since is None and durable is None):
-        return client.subscribe(wanted, durable=durable, since=since)
+        return client.subscribe(wanted, durable=durable, since=since, replace=replace, home=home)
     try:
         from tidings.spark.lakes.committed import existing
         from tidings.spark.lakes.history import History, served
@@ -96,9 +122,18 @@ def _events(
             raise
         if lake is not None or since is not None:
             remark(f"only what brokers still keep: {problem}")
-        return client.subscribe(wanted, durable=durable, since=since)
+        return client.subscribe(wanted, durable=durable, since=since, replace=replace, home=home)
     until = end if isinstance(end, datetime) else None
-    events = History(client, opened, wanted, since=since, until=until, durable=durable)
+    events = History(
+        client,
+        opened,
+        wanted,
+        since=since,
+        until=until,
+        durable=durable,
+        replace=replace,
+        home=home,
+    )
     for gap in events.gaps():
         remark(
             f"the lake lacks ticks {gap.after + 1} to {gap.upto} of {gap.stream}: nobody kept "
@@ -203,7 +238,7 @@ class Printer:
             raise
         except OSError as problem:
             raise TidingsError(f"cannot write: {problem.strerror}") from None
-        last.ack()
+        last.ack_soon()
 
 
 def line(meta: dict[str, str], said: Notification) -> str:

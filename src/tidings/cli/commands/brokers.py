@@ -42,6 +42,7 @@ def up(
       listen = "0.0.0.0:7411"
       store = "/var/lib/tidings"
       metrics = "127.0.0.1:9411"         # for Prometheus
+      deliverers = ["pipeline"]          # principals that may run `tidings pipeline deliver`
       drain = 10                         # seconds to finish when it is stopped
       [neighbours]                       # other brokers
       london = "london.example:7411"
@@ -57,6 +58,7 @@ def up(
       [limits]
       connections = 5000
       publish_rate = 1000                # of each session, in a second
+      durables = 1000                    # durable subscriptions of each principal
       [retention]
       age = "7d"
       size = "10GB"
@@ -166,6 +168,16 @@ def subscribe(
             "--since", metavar="WHEN", help="Begin with: begin, a time, -10m, or a cursor."
         ),
     ] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Give a durable subscription another filter.")
+    ] = False,
+    forget: Annotated[
+        bool,
+        typer.Option("--forget", help="Let the broker forget a durable subscription, and end."),
+    ] = False,
+    here: Annotated[
+        bool, typer.Option("--here", help="Begin a durable one, though it may live elsewhere.")
+    ] = False,
     until: Annotated[
         str | None,
         typer.Option("--until", metavar="WHEN", help="End: now (once caught up), or at a time."),
@@ -210,7 +222,12 @@ def subscribe(
     a place in the streams, as --with-meta prints it: --since CURSOR begins right behind it.
 
     With --durable, the broker remembers what was printed: when this command is run again under
-    the same name, it goes on there, even if it was killed.
+    the same name, it goes on there, even if it was killed. With --since as well, it begins there
+    anew, whatever was printed before. Another filter under the same name is refused; --replace
+    changes it, and it goes on behind what was printed under the old one. It lives at the broker
+    where it began: another one refuses the name, and with several brokers in --url also if one of
+    them that may have it cannot be asked. --here begins it all the same. A broker keeps 1,000 of
+    these for each principal, and each for 90 days after it was used last; --forget ends one.
 
     What brokers no longer keep comes from a lake that `tidings pipeline archive` fills, if there
     is one: first what it holds, then what brokers have, with no gap and no repetition.
@@ -226,6 +243,7 @@ def subscribe(
     Examples:
       tidings subscribe "symbol = 'DIS' AND change < 0"
       tidings subscribe "EXISTS symbol" --durable desk-7
+      tidings subscribe --durable desk-7 --forget
       tidings subscribe "price > 100" --since -10m
       tidings subscribe "TRUE" --since begin --until now > all.jsonl
       tidings subscribe "price > 100" --since 2026-11-15T12:00Z --until 2026-11-15T13:00Z
@@ -251,8 +269,14 @@ def subscribe(
         )
     if cancel:
         raise typer.BadParameter("--cancel needs --bulk NAME or --filters FILE: what is to end")
+    if forget:
+        _forget(context, filter, durable, url=url, token=token, authority=authority)
     if filter is None:
         raise typer.BadParameter("give a FILTER; only --bulk NAME and --filters FILE need none")
+    if replace and durable is None:
+        raise typer.BadParameter("--replace needs --durable NAME: what is to have another filter")
+    if here and durable is None:
+        raise typer.BadParameter("--here needs --durable NAME: what is to begin here")
     with failures_told():
         from tidings.cli.subscribe import subscribe
 
@@ -263,6 +287,8 @@ def subscribe(
             authority=authority,
             durable=durable,
             since=since,
+            replace=replace,
+            here=here,
             until=until,
             count=count,
             with_meta=with_meta,
@@ -271,11 +297,33 @@ def subscribe(
     raise typer.Exit(code)
 
 
+def _forget(
+    context: typer.Context,
+    filter: str | None,
+    durable: str | None,
+    *,
+    url: str,
+    token: str | None,
+    authority: str | None,
+) -> None:
+    if durable is None:
+        raise typer.BadParameter("--forget needs --durable NAME: what is to be forgotten")
+    ignored = ("since", "replace", "until", "count", "with_meta", "lake")
+    wrong = [f"--{name.replace('_', '-')}" for name in ignored if _was_typed(context, name)]
+    if wrong or filter is not None:
+        raise typer.BadParameter(f"--forget goes without {', '.join(wrong) or 'a FILTER'}")
+    with failures_told():
+        from tidings.cli.subscribe import forget
+
+        forget(durable, url=url, token=token, authority=authority)
+    raise typer.Exit(0)
+
+
 def _refuse_what_bulk_ignores(
     context: typer.Context, *, has_filters: bool, is_cancelled: bool
 ) -> None:
     what = "--filters" if has_filters else "--cancel" if is_cancelled else "--bulk"
-    ignored = ["durable", "lake"]
+    ignored = ["durable", "replace", "forget", "here", "lake"]
     if has_filters or is_cancelled:
         ignored += ["since", "until", "count", "with_meta"]
     wrong = [f"--{name.replace('_', '-')}" for name in ignored if _was_typed(context, name)]
