@@ -57,7 +57,9 @@ class Heard:
     filter: str
     lives: list[Life] = field(default_factory=list)
     asked_at: float = 0.0
-    """When the subscription was asked for."""
+    """When the subscription was asked for,"""
+    known: dict[str, int] = field(default_factory=dict)
+    """and what its broker had on disk of how far each stream was."""
     after: dict[str, int] | None = None
     """What each publisher had tried to publish when it had begun. None: nothing."""
 
@@ -128,13 +130,14 @@ def _first(heard: Heard, stream: str, ticks: list[int]) -> int:
 
 
 def _check_start(heard: Heard, events: Sequence[Event], first: int, where: str) -> None:
-    """Nothing from before it was asked for, and all from when it had begun."""
+    """Nothing that its broker knew of before, and all from when it had begun."""
     if heard.after is None:
         assert first == 0, f"{where}: the first {first} are missing"
         return
     for number, event in enumerate(events):
         by = event.notification.get("by")
-        if event.time < heard.asked_at - LATE:
+        is_known = event.tick <= heard.known.get(event.stream, 0)
+        if is_known and event.time < heard.asked_at - LATE:
             assert number < first, f"{where}: {event.tick} is from before its start"
         if by is not None and event.notification["n"] > heard.after.get(by, 0):
             assert number >= first, f"{where}: {event.tick} is missing at its start"

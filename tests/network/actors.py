@@ -133,9 +133,9 @@ async def read(url: str, name: str, file: str, filter: str) -> None:
             async def go_on() -> None:
                 async for event in events:
                     notes.write(b"heard %s %d\n" % (event.stream.encode(), event.tick))
-                    await event.ack()
+                    event.ack_soon()
                     if event.sequence % 50 == 0:
-                        await client.flush()
+                        await event.ack()
                         notes.write(b"kept %s\n" % event.cursor.encode())
 
             reading = asyncio.create_task(go_on())

@@ -17,11 +17,14 @@ from time import monotonic
 from types import TracebackType
 
 from tests.network.proxy import Proxy
-from tidings.broker.batch import batch_of
+from tidings.broker import log
 from tidings.broker.places import Address
+from tidings.broker.seals import unseal
 from tidings.broker.status import Status, ask
+from tidings.delivery.epochs import stream_name
 from tidings.events import TidingsError
 from tidings.node import Event
+from tidings.node.records import unpack_value
 
 PATIENCE = 30.0
 """Seconds until a test gives up: none of them waits for so long unless something is wrong."""
@@ -152,10 +155,28 @@ class BrokerProcess:
         """What it has kept; it may be running."""
         path = f"file:{self.store / 'broker.db'}?mode=ro"
         with closing(sqlite3.connect(path, uri=True, timeout=PATIENCE)) as connection:
-            rows = connection.execute(
-                "SELECT first, last, first_time, last_time, until, events FROM log ORDER BY first"
-            ).fetchall()
-        return [event for row in rows for event in batch_of(row).events(self.name)]
+            rows = list(log.every_row(connection))
+        return [event for row in rows for event in row.events(stream_name(self.name, row.epoch))]
+
+    def known(self) -> dict[str, int]:
+        """How far each stream is, as far as it has on its disk."""
+        path = f"file:{self.store / 'broker.db'}?mode=ro"
+        with closing(sqlite3.connect(path, uri=True, timeout=PATIENCE)) as connection:
+            query = "SELECT key, value FROM state WHERE key LIKE 'stream:%'"
+            rows = connection.execute(query).fetchall()
+            (last,) = connection.execute("SELECT MAX(last) FROM log").fetchone()
+        found = {key.removeprefix("stream:"): unpack_value(unseal(v, key))[0] for key, v in rows}
+        return {**found, self.name: last or 0}
+
+    def saved(self, durable: str) -> dict[str, int]:
+        """How far a durable subscription is on its disk."""
+        path = f"file:{self.store / 'broker.db'}?mode=ro"
+        key = f"cursor:local/{durable}"
+        with closing(sqlite3.connect(path, uri=True, timeout=PATIENCE)) as connection:
+            query = "SELECT value FROM state WHERE key = ?"
+            (sealed,) = connection.execute(query, (key,)).fetchone()
+        found: dict[str, int] = unpack_value(unseal(sealed, key))
+        return found
 
 
 class Network:

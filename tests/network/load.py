@@ -110,7 +110,7 @@ class Load:
     async def _read(self, at: str, found: Heard, started: asyncio.Event, *, durable: bool) -> None:
         url, life, chance = self.network[at].url, found.life, Random(self.chance.random())
         async with tidings.connect(url, wait=PATIENCE) as client:
-            found.asked_at = time()
+            found.known, found.asked_at = self.network[at].known(), time()
             name = found.name if durable else None
             # What has no room in a small queue is fetched again, where nothing may be missed.
             queue = chance.choice((100, 10_000)) if durable else 10_000
@@ -121,6 +121,8 @@ class Load:
                     life.hear(event.stream, event.tick)
                     life.missed = events.missed
                     if chance.random() < 0.9:  # the next one says it, too
+                        event.ack_soon()
+                    if chance.random() < 0.02:
                         await event.ack()
                     if queue < 10_000 and chance.random() < 0.05:
                         await asyncio.sleep(0.005)

@@ -51,14 +51,20 @@ def test_nothing_is_lost_whatever_happens_to_links(links: Links, seed: int, tmp_
     asyncio.run(run())
 
 
-def test_a_reader_hears_nothing_from_before_its_start_of_a_stream_that_turns_up_later(
+def test_a_reader_hears_nothing_again_that_was_heard_of_before_it_began(
     tmp_path: Path,
 ) -> None:
     async def run() -> None:
         async with Network(tmp_path, LINE) as network:
             await network.agreed()
-            async with tidings.connect(network["c"].url) as client:
+            async with (
+                tidings.connect(network["a"].url) as reader,
+                reader.subscribe("EXISTS n") as events,
+                tidings.connect(network["c"].url) as client,
+            ):
                 await client.publish_many({"n": n} for n in range(10))
+                for n in range(10):
+                    assert (await events.get(PATIENCE))["n"] == n
             network["c"].kill()
             async with (
                 tidings.connect(network["a"].url, wait=PATIENCE) as client,
