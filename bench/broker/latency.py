@@ -22,7 +22,7 @@ from bench.broker.servers import Server, chain
 from bench.broker.tongue import Heard, Line
 from bench.report import Target, console, save, short, show, show_targets
 from tidings.events import Filter, Notification
-from tidings.node.requests import Accepted, Publish, Refused, Subscribe
+from tidings.protocol.requests import Accepted, Publish, Refused, Subscribe
 
 _RATE = 200.0
 _SPACING = 0.02

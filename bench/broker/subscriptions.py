@@ -18,7 +18,7 @@ from bench.broker.servers import CROWDS_CORE, Server, broker, pin
 from bench.broker.tongue import Ear, Line, publications
 from bench.report import Target, console, save, short, show, show_targets
 from tidings.events import Filter, Notification
-from tidings.node.requests import Accepted
+from tidings.protocol.requests import Accepted
 from tidings.workloads import interval
 from tidings.workloads.conditions import Equal, Range, filter_of
 from tidings.workloads.quotes import PRICE, REBECA_SYMBOLS, symbol

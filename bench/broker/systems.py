@@ -37,7 +37,7 @@ from bench.broker.crowd import Ear
 from bench.broker.servers import BROKERS_CORE, Server, broker, free_port, program, running
 from bench.broker.tongue import Heard, Line, Splitter, messages, publications
 from tidings.events import Notification
-from tidings.node.records import pack_notification
+from tidings.protocol.records import pack_notification
 from tidings.workloads.conditions import Range, filter_of
 from tidings.workloads.quotes import PRICE
 

@@ -12,7 +12,7 @@ from msgspec import Raw
 from msgspec.msgpack import Decoder
 
 from tidings.events import Filter, Notification
-from tidings.node.requests import (
+from tidings.protocol.requests import (
     Accepted,
     Acknowledge,
     Attach,
@@ -24,7 +24,7 @@ from tidings.node.requests import (
     Resend,
     Subscribe,
 )
-from tidings.node.wire import VERSION, Hello, Ping, Pong, Splitter, Welcome, encode
+from tidings.protocol.wire import VERSION, Hello, Ping, Pong, Splitter, Welcome, encode
 
 _LARGEST = 1 << 28
 _BATCH = 500

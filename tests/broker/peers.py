@@ -16,8 +16,17 @@ from tidings.broker.configuration import Configuration
 from tidings.broker.places import Address
 from tidings.broker.server import Broker
 from tidings.events import Filter, Notification
-from tidings.node import Accepted, Attach, Publish, Subscribe
-from tidings.node.wire import VERSION, Delivery, Hello, Message, Splitter, Welcome, decode, encode
+from tidings.protocol import Accepted, Attach, Publish, Subscribe
+from tidings.protocol.wire import (
+    VERSION,
+    Delivery,
+    Hello,
+    Message,
+    Splitter,
+    Welcome,
+    decode,
+    encode,
+)
 
 T = TypeVar("T")
 PATIENCE = 10.0

@@ -18,8 +18,8 @@ from tidings.broker.arrivals import Stage
 from tidings.broker.server import Broker
 from tidings.broker.tokens import hashed, new_token
 from tidings.events import Notification
-from tidings.node import Attach, Publish, Refused
-from tidings.node.wire import VERSION, Hello, Ping, Pong, Welcome, encode
+from tidings.protocol import Attach, Publish, Refused
+from tidings.protocol.wire import VERSION, Hello, Ping, Pong, Welcome, encode
 
 __all__ = ["papers"]
 

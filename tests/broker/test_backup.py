@@ -23,7 +23,7 @@ from tidings.broker.check import check
 from tidings.broker.database import is_in_use
 from tidings.broker.mark import Head
 from tidings.broker.store import SQLiteStore, StoreError
-from tidings.node import Span
+from tidings.protocol import Span
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from tidings.broker.configuration import TLS
 from tidings.broker.server import Broker
 from tidings.broker.tokens import hashed, new_token
 from tidings.events import TidingsError
-from tidings.node import Refused
-from tidings.node.wire import Welcome
+from tidings.protocol import Refused
+from tidings.protocol.wire import Welcome
 
 
 class Papers:

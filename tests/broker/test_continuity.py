@@ -21,7 +21,7 @@ from tidings.broker import identity
 from tidings.broker import mark as marks
 from tidings.broker.mark import Head, Mark
 from tidings.broker.store import SQLiteStore, StoreError
-from tidings.node import Span
+from tidings.protocol import Span
 
 _CRASH = """
 import os, signal, sys

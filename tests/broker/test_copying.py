@@ -11,8 +11,8 @@ from tests.broker.peers import Peer, configured, connected, eventually, on_loop
 from tidings.broker import copying
 from tidings.broker.server import Broker
 from tidings.events import Notification
-from tidings.node import Event, Refused
-from tidings.node.wire import Copied, Copy, Ping, Pong, unpack_rows
+from tidings.protocol import Event, Refused
+from tidings.protocol.wire import Copied, Copy, Ping, Pong, unpack_rows
 
 TEXT = "x" * 1_000
 

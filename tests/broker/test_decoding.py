@@ -15,8 +15,8 @@ import pytest
 from tests.broker.peers import Peer, configured, connected, eventually, on_loop
 from tidings.broker.server import Broker
 from tidings.events import Filter
-from tidings.node import Accepted, Advertise, Attach, Refused, Subscribe, Unsubscribe, Watch
-from tidings.node.wire import VERSION, Hello, Ping, Pong, Welcome, encode
+from tidings.protocol import Accepted, Advertise, Attach, Refused, Subscribe, Unsubscribe, Watch
+from tidings.protocol.wire import VERSION, Hello, Ping, Pong, Welcome, encode
 
 
 def listed(numbers: Iterable[int]) -> str:

@@ -15,9 +15,9 @@ from tidings.broker import arrivals
 from tidings.broker.server import Broker
 from tidings.broker.tokens import hashed, new_token
 from tidings.events import Filter
-from tidings.node import Accepted, Attach, Refused, Resend, Subscribe, Unsubscribe
-from tidings.node.requests import Acknowledge
-from tidings.node.wire import VERSION, Hello, Ping, Pong, Welcome, encode
+from tidings.protocol import Accepted, Attach, Refused, Resend, Subscribe, Unsubscribe
+from tidings.protocol.requests import Acknowledge
+from tidings.protocol.wire import VERSION, Hello, Ping, Pong, Welcome, encode
 
 
 def framed(payload: bytes) -> bytes:

@@ -19,17 +19,16 @@ from tidings.broker.refusals import Refusals
 from tidings.broker.server import Broker
 from tidings.broker.store import SQLiteStore, StoreError
 from tidings.events import Filter, Notification
-from tidings.node import (
+from tidings.node import Node, Settings
+from tidings.protocol import (
     Accepted,
     Attach,
     Deliver,
     Detach,
     Event,
-    Node,
     Publish,
     Refused,
     Request,
-    Settings,
     Span,
     Subscribe,
 )

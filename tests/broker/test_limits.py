@@ -10,7 +10,7 @@ import pytest
 from tests.broker.peers import configured, connected, eventually, on_loop
 from tidings.broker.server import Broker
 from tidings.events import Filter, TidingsError
-from tidings.node import (
+from tidings.protocol import (
     Accepted,
     Advertise,
     Attach,
@@ -20,7 +20,7 @@ from tidings.node import (
     Unsubscribe,
     Watch,
 )
-from tidings.node.wire import ACCESS, Ping, Pong
+from tidings.protocol.wire import ACCESS, Ping, Pong
 
 
 @on_loop

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tidings.broker import refusals
 from tidings.broker.refusals import Refusals
 from tidings.client.outbox import Limits
-from tidings.node import Refused, Store
+from tidings.protocol import Refused, Store
 
 
 class Disk(dict[str, Any]):

@@ -11,8 +11,8 @@ import pytest
 from tests.broker.peers import Peer, configured, connected, eventually, on_loop
 from tidings.broker import gate
 from tidings.broker.server import Broker
-from tidings.node import Accepted, Attach, Missed, Refused
-from tidings.node.wire import VERSION, Delivery, Hello, Ping, Pong, Welcome, encode
+from tidings.protocol import Accepted, Attach, Missed, Refused
+from tidings.protocol.wire import VERSION, Delivery, Hello, Ping, Pong, Welcome, encode
 
 MEMORY = 64 << 10
 pytestmark = pytest.mark.slow  # megabytes must pass before anything is full

@@ -23,8 +23,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from tidings.broker.database import LogDamageError
 from tidings.broker.store import SQLiteStore, StoreError
 from tidings.events import Filter, Notification
-from tidings.node import Event, Span
-from tidings.node.wire import unpack
+from tidings.protocol import Event, Span
+from tidings.protocol.wire import unpack
 
 MIB = 1 << 20
 FILES = ["broker.db", "identity", "lock", "mark"]

@@ -19,7 +19,7 @@ from tests.cli.conftest import Run, tidings
 from tidings.broker.places import Address, parse_address
 from tidings.broker.server import Broker
 from tidings.events import TidingsError
-from tidings.node import Accepted, Refused
+from tidings.protocol import Accepted, Refused
 
 __all__ = ["tidings"]
 

@@ -14,8 +14,9 @@ from typer.testing import CliRunner, Result
 
 from tests.cli.conftest import PROGRAM, Run
 from tidings.cli.app import app
-from tidings.node import Event, Node, Settings
+from tidings.node import Node, Settings
 from tidings.node.ports import Neighbour, Port
+from tidings.protocol import Event
 from tidings.simulation.random_runs import random_scenario
 from tidings.simulation.scenario import Scenario
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from tidings.client.session import Session
 from tidings.events import Filter, Notification
-from tidings.node.messages import Event
-from tidings.node.requests import (
+from tidings.protocol.messages import Event
+from tidings.protocol.requests import (
     Accepted,
     Acknowledge,
     Advertise,
@@ -27,7 +27,7 @@ from tidings.node.requests import (
     Unsubscribe,
     Watch,
 )
-from tidings.node.wire import Delivery, Ping, Pong
+from tidings.protocol.wire import Delivery, Ping, Pong
 
 OWN, FAR = "own", "far"
 

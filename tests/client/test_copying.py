@@ -14,8 +14,8 @@ from tests.client.brokers import BrokerProcess
 from tidings.broker.store import SQLiteStore
 from tidings.client.copying import Copying
 from tidings.client.session import Session
-from tidings.node.requests import Attach, Refused
-from tidings.node.wire import Copied, Copy
+from tidings.protocol.requests import Attach, Refused
+from tidings.protocol.wire import Copied, Copy
 
 Run = Callable[[Any], Any]
 

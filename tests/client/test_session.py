@@ -13,8 +13,8 @@ from tidings.client.outbox import Limits, Publication
 from tidings.client.reading import Reading, Told
 from tidings.client.session import Session
 from tidings.events import Filter, Notification
-from tidings.node.messages import Event as NodeEvent
-from tidings.node.requests import (
+from tidings.protocol.messages import Event as NodeEvent
+from tidings.protocol.requests import (
     Accepted,
     Acknowledge,
     Attach,
@@ -28,7 +28,7 @@ from tidings.node.requests import (
     Unsubscribe,
     Watch,
 )
-from tidings.node.wire import Delivery, Ping, Pong
+from tidings.protocol.wire import Delivery, Ping, Pong
 
 EVEN = Filter.parse("even = TRUE")
 FORBIDDEN = Filter.parse("n IN (3, 4, 11, 12, 13)")

@@ -16,7 +16,7 @@ from tidings.delivery.copies import (
     is_owned,
 )
 from tidings.events import Filter, Notification
-from tidings.node.records import Reader, pack_notification
+from tidings.protocol.records import Reader, pack_notification
 
 PRINCIPALS = st.sampled_from([EVERYBODY, "desk", "des", "lab"])
 NAMES = st.text(st.sampled_from("ab/é' "), min_size=1, max_size=4)

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tidings.delivery import Ways
-from tidings.delivery.ways import NOWHERE, Path, Way
+from tidings.delivery.ways import NOWHERE
+from tidings.protocol.messages import Path, Way
 
 NODES = tuple("abcdef")
 Pair = tuple[str, str]

@@ -21,10 +21,10 @@ from tidings.broker import log
 from tidings.broker.places import Address
 from tidings.broker.seals import unseal
 from tidings.broker.status import Status, ask
-from tidings.delivery.epochs import stream_name
 from tidings.events import TidingsError
-from tidings.node import Event
-from tidings.node.records import unpack_value
+from tidings.protocol import Event
+from tidings.protocol.epochs import stream_name
+from tidings.protocol.records import unpack_value
 
 PATIENCE = 30.0
 """Seconds until a test gives up: none of them waits for so long unless something is wrong."""

@@ -21,8 +21,8 @@ from tests.network.brokers import ODD, PATIENCE, BrokerProcess, free_ports
 from tidings.broker.tokens import hashed, new_token
 from tidings.client import ConnectionFailed
 from tidings.events import Filter, Notification
-from tidings.node import Accepted, Attach, Missed, Publish, Subscribe
-from tidings.node.wire import VERSION, Delivery, Hello, Splitter, Welcome, decode, encode
+from tidings.protocol import Accepted, Attach, Missed, Publish, Subscribe
+from tidings.protocol.wire import VERSION, Delivery, Hello, Splitter, Welcome, decode, encode
 
 KERNELS = 80 << 20
 """What a broker needs once for matching, which may be loaded at any time in the first seconds."""

@@ -6,8 +6,8 @@ from typing import Any
 
 from tidings.events import Filter, Notification
 from tidings.node.archive import Archive
-from tidings.node.host import Span
-from tidings.node.messages import Event, Fetch, Fetched
+from tidings.protocol.host import Span
+from tidings.protocol.messages import Event, Fetch, Fetched
 
 
 def test_thousands_of_parts_are_taken_one_after_the_other() -> None:

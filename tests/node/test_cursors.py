@@ -7,16 +7,15 @@ from typing import Any
 import pytest
 
 from tidings.events import Filter, Notification
-from tidings.node import (
+from tidings.node import Node, Settings
+from tidings.protocol import (
     Accepted,
     Acknowledge,
     Attach,
-    Node,
     Publish,
     Refused,
     Reply,
     Request,
-    Settings,
     Subscribe,
     Unsubscribe,
 )

@@ -6,20 +6,19 @@ from collections import deque
 from typing import Any
 
 from tidings.events import Filter, Notification
-from tidings.node import (
+from tidings.node import Node, Settings
+from tidings.protocol import (
     Attach,
     Deliver,
     Effect,
     Input,
     LinkDown,
-    Node,
     Publish,
     Received,
     Refused,
     Reply,
     Request,
     Send,
-    Settings,
     Subscribe,
     Woken,
 )

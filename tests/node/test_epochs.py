@@ -5,17 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from tidings.events import Filter
-from tidings.node import (
+from tidings.node import Node, Settings
+from tidings.protocol import (
     Attach,
     Effect,
     Heard,
-    Node,
     Raise,
     Read,
     Refused,
     Reply,
     Request,
-    Settings,
     Span,
     Store,
     Subscribe,

@@ -8,16 +8,16 @@ from typing import Any
 from tidings.broker.unused import Unused
 from tidings.delivery.ages import DAY, FORGOTTEN, HOUR, IDLE
 from tidings.events import Filter, Notification
-from tidings.node import (
+from tidings.node import Node, Settings
+from tidings.node.deliveries import Deliveries
+from tidings.protocol import (
     Acknowledge,
     Append,
     Attach,
     Detach,
     Effect,
-    Node,
     Publish,
     Request,
-    Settings,
     Span,
     Store,
     Subscribe,
@@ -25,7 +25,6 @@ from tidings.node import (
     Unsubscribe,
     Woken,
 )
-from tidings.node.deliveries import Deliveries
 
 
 class Host:

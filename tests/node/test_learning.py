@@ -7,20 +7,9 @@ from typing import Any
 import pytest
 
 from tidings.events import Filter, Notification
-from tidings.node import (
-    Append,
-    Attach,
-    Deliver,
-    Effect,
-    Node,
-    Publish,
-    Reply,
-    Request,
-    Settings,
-    Span,
-    Store,
-)
+from tidings.node import Node, Settings
 from tidings.node.learning import SESSION
+from tidings.protocol import Append, Attach, Deliver, Effect, Publish, Reply, Request, Span, Store
 from tidings.routing import Statistics
 from tidings.routing.statistics import WANTED, Attribute, Distribution
 from tidings.simulation import Simulation

@@ -7,7 +7,9 @@ from random import Random
 import pytest
 
 from tidings.events import Filter, Notification, TidingsError
-from tidings.node import (
+from tidings.node import Node, Settings
+from tidings.node.ports import summary
+from tidings.protocol import (
     SESSION,
     Accepted,
     Advertise,
@@ -18,7 +20,6 @@ from tidings.node import (
     Input,
     LinkDown,
     LinkUp,
-    Node,
     Publish,
     Received,
     Refused,
@@ -27,7 +28,6 @@ from tidings.node import (
     Request,
     Resend,
     Send,
-    Settings,
     Store,
     Subscribe,
     Sync,
@@ -35,8 +35,7 @@ from tidings.node import (
     Wake,
     Woken,
 )
-from tidings.node.ports import summary
-from tidings.overlay import Frame
+from tidings.protocol.messages import Frame
 from tidings.simulation.random_runs import random_event, random_filter
 
 CHEAP = Filter.parse("price < 10")

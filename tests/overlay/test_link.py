@@ -7,7 +7,8 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings.overlay import Frame, Link
+from tidings.overlay import Link
+from tidings.protocol.messages import Frame
 
 
 class Wire:

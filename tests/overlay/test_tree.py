@@ -7,7 +7,8 @@ from random import Random
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tidings.overlay import Offer, Tree
+from tidings.overlay import Tree
+from tidings.protocol.messages import Offer
 from tidings.simulation.topology import Topology, random_graph
 
 PERIOD, EXPIRY, LATENCY = 1.0, 4.5, 0.05

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidings.events import Filter
-from tidings.node.messages import SUBSCRIPTIONS
 from tidings.node.stabilisation import check, compare, repair, repaired
+from tidings.protocol.messages import SUBSCRIPTIONS
 
 VIEW = (0, 0)
 tables = st.dictionaries(

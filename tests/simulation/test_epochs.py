@@ -8,8 +8,9 @@ import pytest
 
 from tests.simulation.test_guarantee_mutations import Patch, patch
 from tests.simulation.test_guarantees import PAIR, join, publish, script, subscribe
-from tidings.node import Heard, Node
+from tidings.node import Node
 from tidings.node.deliveries import Deliveries
+from tidings.protocol import Heard
 from tidings.simulation.properties import Violation
 from tidings.simulation.scenario import Step
 

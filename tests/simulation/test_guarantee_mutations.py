@@ -20,10 +20,11 @@ from tests.simulation.test_homes import made_at_once
 from tests.simulation.trials import trial
 from tidings.delivery import Known
 from tidings.delivery.publishers import Publisher, Publishers
-from tidings.node import Append, Missed, Node, Store, Sync
+from tidings.node import Node
 from tidings.node.archive import Archive
 from tidings.node.deliveries import Deliveries
 from tidings.node.homes import Homes
+from tidings.protocol import Append, Missed, Store, Sync
 from tidings.simulation.properties import Violation
 from tidings.simulation.trials import play
 

@@ -10,8 +10,8 @@ import pytest
 from tests.simulation.runs import scenario
 from tidings.events import Filter
 from tidings.node import Node
-from tidings.node.messages import Update
 from tidings.node.ports import Neighbour, Session
+from tidings.protocol.messages import Update
 from tidings.routing import Change, reduce
 from tidings.routing.tables import Tables
 from tidings.simulation.properties import Violation

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tidings.delivery.copies import copies_for
 from tidings.events import Filter, Notification, TidingsError
-from tidings.node.records import Reader, pack_notification
+from tidings.protocol.records import Reader, pack_notification
 from tidings.spark.bulk.bulk import Bulk, Keeper, Position, bulk, is_behind, write_snapshot
 from tidings.spark.bulk.registrations import (
     Registrations,

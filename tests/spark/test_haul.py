@@ -18,7 +18,7 @@ from tests.client.brokers import BrokerProcess
 from tests.spark.brokers import log_of, running
 from tidings import Filter, Notification
 from tidings.broker.store import SQLiteStore
-from tidings.node import Event
+from tidings.protocol import Event
 from tidings.spark.archiving.archive import GapError, archive
 from tidings.spark.archiving.haul import Haul, haul
 from tidings.spark.format.options import Broker, reading

@@ -13,7 +13,7 @@ import pytest
 from tests.network.brokers import Network
 from tests.network.proxy import Proxy
 from tidings.client import Client, connect
-from tidings.node.requests import Cursor
+from tidings.protocol.requests import Cursor
 from tidings.spark.format.options import Broker
 from tidings.spark.streams import places
 from tidings.spark.streams.places import ends_known_to, ticks_before

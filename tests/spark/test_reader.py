@@ -21,7 +21,7 @@ from tests.spark.brokers import log_of, running
 from tidings.broker.store import SQLiteStore
 from tidings.client import connect_sync
 from tidings.events import TidingsError
-from tidings.node.requests import Cursor
+from tidings.protocol.requests import Cursor
 from tidings.spark.archiving.archive import archive
 from tidings.spark.bulk.registrations import ALL, registration
 from tidings.spark.format import bounds as bounds_module

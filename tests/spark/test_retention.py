@@ -22,7 +22,7 @@ from tidings.broker.server import Broker
 from tidings.broker.status import LakeStatus, ask
 from tidings.client import Client
 from tidings.events import Notification, TidingsError
-from tidings.node.wire import Welcome
+from tidings.protocol.wire import Welcome
 from tidings.spark.archiving.archive import archive
 from tidings.spark.lakes import committed
 from tidings.spark.lakes.committed import Committed

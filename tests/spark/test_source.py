@@ -20,7 +20,7 @@ from tests.network.brokers import Network
 from tests.spark.brokers import log_of, running
 from tidings.client import connect, connect_sync
 from tidings.events import Filter, Notification
-from tidings.node import Event
+from tidings.protocol import Event
 from tidings.spark import install
 from tidings.spark.bulk.registrations import ALL, cancellation, registration
 from tidings.spark.format.variants import decode

@@ -12,7 +12,7 @@ import tidings
 from tests.client.brokers import BrokerProcess
 from tidings.broker.tokens import hashed, new_token
 from tidings.client import Event
-from tidings.node.records import Rows
+from tidings.protocol.records import Rows
 from tidings.spark.format.options import Broker
 from tidings.spark.lakes.layout import EVERYTHING
 from tidings.spark.streams import absence, stretch

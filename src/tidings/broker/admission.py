@@ -8,7 +8,7 @@ from typing import Any, Final
 from tidings.broker.tokens import Tokens
 from tidings.delivery.copies import EVERYBODY
 from tidings.events import TidingsError
-from tidings.node.wire import Hello
+from tidings.protocol.wire import Hello
 
 _LONGEST_NAME: Final = 256
 

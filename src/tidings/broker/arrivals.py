@@ -29,8 +29,8 @@ from typing import Any, Final, TypeAlias, cast
 from tidings.broker.counts import Counts
 from tidings.broker.places import Address
 from tidings.events import TidingsError
-from tidings.node import Refused
-from tidings.node.wire import LENGTH, Hello, WireError, encode, read_hello
+from tidings.protocol import Refused
+from tidings.protocol.wire import LENGTH, Hello, WireError, encode, read_hello
 
 _log = logging.getLogger(__name__)
 

@@ -24,7 +24,7 @@ from tidings.broker.check import Told
 from tidings.broker.database import StoreError
 from tidings.broker.mark import Head
 from tidings.broker.seals import Damage
-from tidings.delivery.epochs import stream_name
+from tidings.protocol.epochs import stream_name
 
 _PAGES: Final = 1_024
 """Pages that are copied before it is told how far the copy is."""

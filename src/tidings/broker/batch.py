@@ -9,8 +9,8 @@ import msgspec
 
 from tidings.broker.seals import Damage, seal, unseal
 from tidings.events import TidingsError
-from tidings.node import Event
-from tidings.node.wire import pack, unpack
+from tidings.protocol import Event
+from tidings.protocol.wire import pack, unpack
 
 ROW: Final = 64
 """About what a row takes up besides its events."""

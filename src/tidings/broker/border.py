@@ -30,7 +30,8 @@ from tidings.delivery.copies import (
     mentions_copies,
 )
 from tidings.events import Filter, Notification
-from tidings.node import (
+from tidings.node.deliveries import Deliveries
+from tidings.protocol import (
     Acknowledge,
     Advertise,
     Attach,
@@ -46,8 +47,7 @@ from tidings.node import (
     Unsubscribe,
     Watch,
 )
-from tidings.node.deliveries import Deliveries
-from tidings.node.wire import ACCESS, Copy, Ping, Pong
+from tidings.protocol.wire import ACCESS, Copy, Ping, Pong
 
 _LARGEST: Final = 1 << 62
 """No client gets so far by counting, and beyond 64 bits the numbers could not be written."""

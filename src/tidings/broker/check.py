@@ -23,8 +23,8 @@ from tidings.broker.identity import Identity
 from tidings.broker.mark import Head
 from tidings.broker.seals import Damage
 from tidings.broker.store import value_of
-from tidings.delivery.epochs import stream_name
-from tidings.node import Span
+from tidings.protocol import Span
+from tidings.protocol.epochs import stream_name
 
 Told: TypeAlias = Callable[[int, int], None]
 """Is told how many events were read, and how many there are."""

@@ -19,8 +19,8 @@ from typing import Any, Final
 
 from tidings.broker.counts import Counts
 from tidings.broker.decoding import Decoding
-from tidings.node import Refused
-from tidings.node.wire import Splitter, WireError, encode
+from tidings.protocol import Refused
+from tidings.protocol.wire import Splitter, WireError, encode
 
 _log = logging.getLogger(__name__)
 

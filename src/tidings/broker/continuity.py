@@ -11,7 +11,7 @@ import msgspec
 from tidings.broker.about import End
 from tidings.broker.identity import Identity
 from tidings.broker.mark import Head
-from tidings.delivery.epochs import stream_name
+from tidings.protocol.epochs import stream_name
 
 
 class Found(msgspec.Struct, frozen=True):

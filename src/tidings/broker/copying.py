@@ -21,9 +21,9 @@ from msgspec.structs import replace
 from tidings.broker.database import LogDamageError
 from tidings.delivery.copies import FOR
 from tidings.events import Notification
-from tidings.node import Refused
 from tidings.node.archive import damaged
-from tidings.node.wire import Copied, Copy, pack, unpack
+from tidings.protocol import Refused
+from tidings.protocol.wire import Copied, Copy, pack, unpack
 
 if TYPE_CHECKING:
     from tidings.broker.connection import Connection

@@ -30,8 +30,8 @@ from tidings.broker import about, identity, mark
 from tidings.broker.ballast import PRIVATE, sync_folder
 from tidings.broker.mark import Head
 from tidings.broker.seals import Damage
-from tidings.delivery.epochs import stream_name
 from tidings.events import TidingsError
+from tidings.protocol.epochs import stream_name
 
 _log = logging.getLogger(__name__)
 

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from tidings.events import Filter
 from tidings.events.work import TooMuchWorkError, limited
-from tidings.node.records import UNREADABLE, unread
-from tidings.node.wire import Reader
+from tidings.protocol.records import UNREADABLE, unread
+from tidings.protocol.wire import Reader
 
 _QUICK: Final = 10_000
 """Steps of work on the filters of a frame for which nobody else has to wait long."""

@@ -26,8 +26,17 @@ from tidings.broker.decoding import ClientReader, Decoding
 from tidings.broker.host import Host
 from tidings.broker.links import Links
 from tidings.broker.status import ASK, Status
-from tidings.node import Refused
-from tidings.node.wire import ACCESS, UNLIMITED, VERSION, Hello, Ping, Reader, Welcome, WireLimits
+from tidings.protocol import Refused
+from tidings.protocol.wire import (
+    ACCESS,
+    UNLIMITED,
+    VERSION,
+    Hello,
+    Ping,
+    Reader,
+    Welcome,
+    WireLimits,
+)
 
 _log = logging.getLogger(__name__)
 

@@ -17,7 +17,8 @@ from tidings.broker.database import LogDamageError
 from tidings.broker.pipeline import Outlet, Pipeline
 from tidings.broker.refusals import Refusals
 from tidings.events import TidingsError
-from tidings.node import (
+from tidings.node import Node
+from tidings.protocol import (
     SESSION,
     Accepted,
     Append,
@@ -27,7 +28,6 @@ from tidings.node import (
     Input,
     LinkDown,
     Missed,
-    Node,
     Raise,
     Read,
     Recall,

@@ -26,9 +26,9 @@ from tidings.broker.connection import Connection
 from tidings.broker.host import Host
 from tidings.broker.places import Address, parse_address
 from tidings.events import TidingsError
-from tidings.node import LinkDown, LinkUp, Received, Refused
-from tidings.node.wire import VERSION, Hello, Ping, Pong, Welcome
-from tidings.overlay import Frame, Offer
+from tidings.protocol import LinkDown, LinkUp, Received, Refused
+from tidings.protocol.messages import Frame, Offer
+from tidings.protocol.wire import VERSION, Hello, Ping, Pong, Welcome
 
 _log = logging.getLogger(__name__)
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tidings.broker.counts import Counts
 from tidings.broker.database import DisorderError
-from tidings.node import Append, Event, Raise, Read, Recall, Store, Sync
+from tidings.protocol import Append, Event, Raise, Read, Recall, Store, Sync
 
 if TYPE_CHECKING:
     from tidings.broker import store as disk

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from tidings.node import Refused, Store
+from tidings.protocol import Refused, Store
 
 EACH: Final = 8_192
 """So many are remembered of a session: a client does not have more under way without an answer.

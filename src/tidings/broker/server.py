@@ -43,9 +43,10 @@ from tidings.broker.tokens import Tokens
 from tidings.broker.unused import Unused
 from tidings.delivery.ages import HOUR, principal_of
 from tidings.events import TidingsError
-from tidings.node import Node, Span
+from tidings.node import Node
 from tidings.node.learning import SESSION as LEARNING
-from tidings.node.messages import Heard
+from tidings.protocol import Span
+from tidings.protocol.messages import Heard
 
 _log = logging.getLogger(__name__)
 

@@ -15,8 +15,8 @@ import msgspec
 
 from tidings.broker.places import Address
 from tidings.events import TidingsError
-from tidings.node import Refused
-from tidings.node.wire import VERSION, Hello, Splitter, WireError, encode
+from tidings.protocol import Refused
+from tidings.protocol.wire import VERSION, Hello, Splitter, WireError, encode
 
 ASK: Final = "ask"
 """The option of Hello by which a client asks for the status."""

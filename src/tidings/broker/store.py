@@ -26,10 +26,10 @@ from tidings.broker.mark import Head, Mark
 from tidings.broker.readers import Readers
 from tidings.broker.seals import Damage, seal, unseal
 from tidings.broker.writer import Writer
-from tidings.delivery.epochs import epoch_of, stream_name
 from tidings.events import TidingsError
-from tidings.node import Event, Span
-from tidings.node.wire import pack_value, unpack_value
+from tidings.protocol import Event, Span
+from tidings.protocol.epochs import epoch_of, stream_name
+from tidings.protocol.wire import pack_value, unpack_value
 
 __all__ = ["DisorderError", "SQLiteStore", "Store", "StoreError"]
 

@@ -19,8 +19,8 @@ from tidings.broker.status import LinkStatus, Status, ask
 from tidings.cli.terminal import output
 from tidings.client.address import context, read_address
 from tidings.delivery.ages import FORGOTTEN, IDLE
-from tidings.delivery.epochs import broker_of, epoch_of
 from tidings.events import TidingsError
+from tidings.protocol.epochs import broker_of, epoch_of
 from tidings.simulation.drawing import draw
 from tidings.simulation.topology import Link, Topology
 

@@ -13,7 +13,7 @@ from tidings.broker.configuration import Configuration
 from tidings.cli.complaints import complain
 from tidings.cli.progress import Line
 from tidings.events import TidingsError
-from tidings.node import Span
+from tidings.protocol import Span
 
 _USUAL: Final = Path("tidings.toml")
 

@@ -39,9 +39,9 @@ from tidings.client.receipts import Many, OnRefused, Receipt
 from tidings.client.session import Note, Session, Standing
 from tidings.client.subscription import Callback, Subscription
 from tidings.events import Filter, Notification, TidingsError
-from tidings.node.records import Rows
-from tidings.node.requests import Advertise, Detach, Refused
-from tidings.node.wire import VERSION, Hello, Welcome, WireError, encode, unpack_rows
+from tidings.protocol.records import Rows
+from tidings.protocol.requests import Advertise, Detach, Refused
+from tidings.protocol.wire import VERSION, Hello, Welcome, WireError, encode, unpack_rows
 
 _log = logging.getLogger("tidings.client")
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Any, Final, cast
 
-from tidings.node.requests import Refused
-from tidings.node.wire import ACCESS, SESSION, Splitter, WireError, decode, encode
+from tidings.protocol.requests import Refused
+from tidings.protocol.wire import ACCESS, SESSION, Splitter, WireError, decode, encode
 
 LARGEST: Final = 1 << 28
 """A frame that claims to be larger comes from something that is no broker."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from tidings.node.requests import Refused
-from tidings.node.wire import Copied, Copy
+from tidings.protocol.requests import Refused
+from tidings.protocol.wire import Copied, Copy
 
 _AHEAD: Final = 2
 """So many answers may wait for the program before the next is asked for."""

@@ -13,8 +13,8 @@ from typing import Any, Final
 from tidings.client.address import Address, Place
 from tidings.client.connection import LARGEST, Connection
 from tidings.client.errors import AccessDenied, ConnectionFailed, Fenced
-from tidings.node.requests import Refused
-from tidings.node.wire import ACCESS, Hello, Welcome
+from tidings.protocol.requests import Refused
+from tidings.protocol.wire import ACCESS, Hello, Welcome
 
 _log = logging.getLogger("tidings.client")
 

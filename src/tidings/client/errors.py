@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tidings.client.positions import cursor_text
 from tidings.events import TidingsError
-from tidings.node.requests import Refused
+from tidings.protocol.requests import Refused
 
 
 class ConnectionFailed(TidingsError):  # noqa: N818

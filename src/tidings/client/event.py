@@ -8,8 +8,8 @@ from typing import Any, Final, Protocol
 
 from tidings.client.positions import cursor_text
 from tidings.events import Notification
-from tidings.node.messages import Event as NodeEvent
-from tidings.node.requests import Cursor
+from tidings.protocol.messages import Event as NodeEvent
+from tidings.protocol.requests import Cursor
 
 
 class Source(Protocol):

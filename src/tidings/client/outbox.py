@@ -15,8 +15,8 @@ import msgspec
 
 from tidings.client.errors import PublishRefused
 from tidings.events import Notification
-from tidings.node.records import pack_notification
-from tidings.node.requests import Publish, Refused
+from tidings.protocol.records import pack_notification
+from tidings.protocol.requests import Publish, Refused
 
 UNKNOWN: Final = "unknown"
 """The id of a refusal that is none: the broker cannot say."""

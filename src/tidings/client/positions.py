@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from tidings.events import TidingsError
 from tidings.events.values import parse_time
-from tidings.node.requests import Cursor, Since
+from tidings.protocol.requests import Cursor, Since
 
 Beginning: TypeAlias = str | datetime | timedelta | Mapping[str, int] | None
 """Where to begin: `"begin"`, a cursor (`"paris:17,london:40"`), a time, how long ago, or now."""

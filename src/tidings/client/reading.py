@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from tidings.client.event import DONE, Event, Source
 from tidings.events import Filter
-from tidings.node.messages import Event as NodeEvent
-from tidings.node.requests import (
+from tidings.protocol.messages import Event as NodeEvent
+from tidings.protocol.requests import (
     Accepted,
     Acknowledge,
     Cursor,

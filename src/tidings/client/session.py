@@ -17,7 +17,7 @@ from tidings.client.copying import Copying
 from tidings.client.outbox import Limits, Outbox, Publication
 from tidings.client.reading import BY_NAME, Reading
 from tidings.events import Filter
-from tidings.node.requests import (
+from tidings.protocol.requests import (
     Accepted,
     Acknowledge,
     Advertise,
@@ -34,7 +34,7 @@ from tidings.node.requests import (
     Unsubscribe,
     Watch,
 )
-from tidings.node.wire import Copied, Copy, Delivery, Ping, Pong
+from tidings.protocol.wire import Copied, Copy, Delivery, Ping, Pong
 
 Request: TypeAlias = RequestBody | Copy | Ping | Pong
 

@@ -9,6 +9,6 @@ from tidings.delivery.known import Known
 from tidings.delivery.log import Log
 from tidings.delivery.publishers import Publishers
 from tidings.delivery.readers import Flow, Reader
-from tidings.delivery.ways import Way, Ways
+from tidings.delivery.ways import Ways
 
-__all__ = ["Flow", "Known", "Log", "Publishers", "Reader", "Way", "Ways"]
+__all__ = ["Flow", "Known", "Log", "Publishers", "Reader", "Ways"]

@@ -12,26 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, KeysView, Mapping
 from operator import itemgetter
-from typing import TypeAlias
 from zlib import crc32
 
-import msgspec
-
-from tidings.delivery.epochs import broker_of
-
-Path: TypeAlias = tuple[str, ...]
-"""The nodes on the way, the stream's own first. Empty: there is no way."""
-
-
-class Way(msgspec.Struct, frozen=True, array_like=True):
-    """How a stream comes to the node that tells of it."""
-
-    path: Path = ()
-    identity: str = ""
-    """Drawn when the stream began: another stream of the same name has another one."""
-    instance: str = ""
-    """Drawn when the stream's own node started."""
-
+from tidings.protocol.epochs import broker_of
+from tidings.protocol.messages import Path, Way
 
 NOWHERE = Way()
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from tidings.delivery import Log
-from tidings.delivery.epochs import broker_of
 from tidings.events import Notification
-from tidings.node.host import Damaged, Read, Records, Span, Unreadable
-from tidings.node.messages import BEGIN, NOW, Event, Fetch, Fetched
+from tidings.protocol.epochs import broker_of
+from tidings.protocol.host import Damaged, Read, Records, Span, Unreadable
+from tidings.protocol.messages import BEGIN, NOW, Event, Fetch, Fetched
 
 if TYPE_CHECKING:
     from tidings.node.node import Node

@@ -17,15 +17,15 @@ import msgspec
 
 from tidings.delivery import Flow, Known, Log, Publishers, Reader, Ways
 from tidings.delivery.copies import FOR, as_told
-from tidings.delivery.epochs import broker_of, comes_after, epoch_of, stream_name
 from tidings.delivery.readers import UNKNOWN
-from tidings.delivery.ways import Path
 from tidings.events import Filter, Notification
 from tidings.node.archive import Archive, damaged, size
 from tidings.node.holdings import Holdings
 from tidings.node.homes import Homes
-from tidings.node.host import Append, Damaged, Deliver, Raise, Reply, Span, Store, Sync
-from tidings.node.messages import (
+from tidings.node.ports import Neighbour, Session
+from tidings.protocol.epochs import broker_of, comes_after, epoch_of, stream_name
+from tidings.protocol.host import Append, Damaged, Deliver, Raise, Reply, Span, Store, Sync
+from tidings.protocol.messages import (
     BEGIN,
     NOW,
     Doubt,
@@ -33,11 +33,11 @@ from tidings.node.messages import (
     Fetch,
     Fetched,
     Heard,
+    Path,
     Silence,
     Streams,
 )
-from tidings.node.ports import Neighbour, Session
-from tidings.node.requests import (
+from tidings.protocol.requests import (
     Accepted,
     Acknowledge,
     Answer,

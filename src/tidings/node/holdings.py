@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from tidings.delivery.ages import DAY, FORGOTTEN, IDLE, Ages
-from tidings.node.host import Store
+from tidings.protocol.host import Store
 
 if TYPE_CHECKING:
     from tidings.node.node import Node

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from tidings.delivery import Known, Ways
-from tidings.delivery.epochs import broker_of
-from tidings.node.host import Reply
-from tidings.node.messages import Seek, Sought
 from tidings.node.ports import Neighbour, Session
-from tidings.node.requests import Refused, Subscribe
+from tidings.protocol.epochs import broker_of
+from tidings.protocol.host import Reply
+from tidings.protocol.messages import Seek, Sought
+from tidings.protocol.requests import Refused, Subscribe
 
 if TYPE_CHECKING:
     from tidings.node.node import Node

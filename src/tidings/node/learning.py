@@ -13,10 +13,10 @@ from math import inf
 from typing import TYPE_CHECKING, Final
 
 from tidings.events import TidingsError
-from tidings.node.host import Deliver, Effect, Reply, Store, Sync
-from tidings.node.messages import Event
 from tidings.node.ports import Session
-from tidings.node.requests import Acknowledge, Cursor, Progress, Refused, Subscribe
+from tidings.protocol.host import Deliver, Effect, Reply, Store, Sync
+from tidings.protocol.messages import Event
+from tidings.protocol.requests import Acknowledge, Cursor, Progress, Refused, Subscribe
 from tidings.routing import Statistics
 from tidings.routing.statistics import WANTED
 

@@ -24,11 +24,16 @@ from operator import attrgetter
 from typing import Any, Final
 
 from tidings.delivery.ages import HOUR
-from tidings.delivery.epochs import epoch_of
 from tidings.events import Filter, Notification
 from tidings.node import audits, stabilisation
 from tidings.node.deliveries import Deliveries
-from tidings.node.host import (
+from tidings.node.learning import Learning
+from tidings.node.ports import Neighbour, Port, Session, count
+from tidings.node.settings import Settings
+from tidings.node.watches import Watches
+from tidings.overlay import Link, Tree
+from tidings.protocol.epochs import epoch_of
+from tidings.protocol.host import (
     Damaged,
     Deliver,
     Drained,
@@ -52,8 +57,7 @@ from tidings.node.host import (
     Wake,
     Woken,
 )
-from tidings.node.learning import Learning
-from tidings.node.messages import (
+from tidings.protocol.messages import (
     ADVERTISEMENTS,
     SUBSCRIPTIONS,
     Account,
@@ -63,8 +67,10 @@ from tidings.node.messages import (
     Event,
     Fetch,
     Fetched,
+    Frame,
     Heard,
     Member,
+    Offer,
     Repair,
     Seek,
     Silence,
@@ -72,8 +78,7 @@ from tidings.node.messages import (
     Streams,
     Update,
 )
-from tidings.node.ports import Neighbour, Port, Session, count
-from tidings.node.requests import (
+from tidings.protocol.requests import (
     SESSION,
     Accepted,
     Acknowledge,
@@ -91,9 +96,6 @@ from tidings.node.requests import (
     Unsubscribe,
     Watch,
 )
-from tidings.node.settings import Settings
-from tidings.node.watches import Watches
-from tidings.overlay import Frame, Link, Offer, Tree
 from tidings.routing import Change, Statistics
 from tidings.routing.naming import Strategy
 from tidings.routing.tables import Tables

@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 from tidings.delivery import Reader
 from tidings.events import Filter
-from tidings.node.messages import View
 from tidings.overlay import Link
+from tidings.protocol.messages import View
 from tidings.routing.digest import digest
 
 

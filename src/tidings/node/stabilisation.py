@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tidings.events import Filter
-from tidings.node.messages import Check, Differ, Repair, View
+from tidings.protocol.messages import Check, Differ, Repair, View
 from tidings.routing.digest import buckets, digest, fineness, part
 
 

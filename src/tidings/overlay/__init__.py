@@ -5,7 +5,7 @@ overtaken; `Tree` lets brokers in any connected network agree on one tree, and m
 pure: they are told the time, and say what to send. Nothing here knows of filters or events.
 """
 
-from tidings.overlay.link import Frame, Link
-from tidings.overlay.tree import Offer, Tree
+from tidings.overlay.link import Link
+from tidings.overlay.tree import Tree
 
-__all__ = ["Frame", "Link", "Offer", "Tree"]
+__all__ = ["Link", "Tree"]

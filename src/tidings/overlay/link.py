@@ -19,7 +19,7 @@ from collections import deque
 from math import inf
 from typing import Any, Final
 
-import msgspec
+from tidings.protocol.messages import Frame
 
 _GREETING: Final = -1
 _BURST: Final = 32
@@ -30,22 +30,6 @@ _CHALLENGE: Final = 2
 """Pauses that a larger identity has to answer, when a smaller one is heard."""
 _QUESTIONS: Final = 1 << 32
 """Questions are numbered below this."""
-
-
-class Frame(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=32):
-    """What travels on a link: perhaps a body, and always an acknowledgement."""
-
-    sender: int
-    receiver: int
-    """The identities of both ends; 0 is for "I don't know you yet"."""
-    number: int
-    """Of the body, from 1; 0 if there is none, and -1 if an answer is asked for.
-
-    Question n is -2n, and the answer to it -2n - 1.
-    """
-    received: int
-    """The sender of the frame has received all numbers up to this one."""
-    body: Any = None
 
 
 class Link:

@@ -21,23 +21,12 @@ from __future__ import annotations
 from math import inf
 from typing import Final
 
-import msgspec
+from tidings.protocol.messages import Offer
 
 _LAG: Final = 2
 """An offer may be so many beats behind the newest: further behind, it hangs on a dead branch."""
 _FARTHEST: Final = 256
 """No offer from farther away counts: only damage could have brought it about."""
-
-
-class Offer(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=33):
-    """What a broker tells each neighbour of its place in the tree; numbers rise, so that one that
-    was overtaken on its way can be told."""
-
-    number: int
-    root: str
-    beat: int
-    distance: int
-    parent: str | None
 
 
 class Tree:

@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tidings.events import Filter, Notification
-from tidings.node import (
+from tidings.node.ports import summary
+from tidings.protocol import (
     Advertise,
     Attach,
     Detach,
@@ -23,8 +24,7 @@ from tidings.node import (
     Unadvertise,
     Unsubscribe,
 )
-from tidings.node.ports import summary
-from tidings.node.requests import Answer, RequestBody
+from tidings.protocol.requests import Answer, RequestBody
 
 
 class Client:

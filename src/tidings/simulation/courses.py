@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from tidings.delivery.epochs import broker_of
 from tidings.events import Filter
-from tidings.node import Event, Missed, Subscribe
-from tidings.node.requests import Cursor
+from tidings.protocol import Event, Missed, Subscribe
+from tidings.protocol.epochs import broker_of
+from tidings.protocol.requests import Cursor
 
 if TYPE_CHECKING:
     from tidings.simulation.guarantees import Guarantees

@@ -19,9 +19,9 @@ from itertools import pairwise
 from math import inf
 from typing import NoReturn
 
-from tidings.delivery.epochs import broker_of, epoch_of
 from tidings.events import Filter
-from tidings.node import Accepted, Deliver, Event, Refused, Reply, Subscribe
+from tidings.protocol import Accepted, Deliver, Event, Refused, Reply, Subscribe
+from tidings.protocol.epochs import broker_of, epoch_of
 from tidings.simulation.courses import Durable, Start
 from tidings.simulation.properties import Violation
 from tidings.simulation.simulation import Simulation

@@ -20,9 +20,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from tidings.events import Filter, Notification, TidingsError
-from tidings.node import Event, Node
-from tidings.node.messages import ADVERTISEMENTS, SUBSCRIPTIONS, Member, Update, View
+from tidings.node import Node
 from tidings.node.ports import Neighbour, Port, count
+from tidings.protocol import Event
+from tidings.protocol.messages import ADVERTISEMENTS, SUBSCRIPTIONS, Member, Update, View
 from tidings.routing import reduce
 from tidings.routing.statistics import Statistics
 from tidings.routing.tables import Tables

@@ -12,7 +12,8 @@ from random import Random
 from typing import Any, Final, NoReturn
 
 from tidings.events import Filter, Notification
-from tidings.node import (
+from tidings.node import Settings
+from tidings.protocol import (
     Accepted,
     Acknowledge,
     Attach,
@@ -27,11 +28,10 @@ from tidings.node import (
     Reply,
     Request,
     Resend,
-    Settings,
     Subscribe,
     Unsubscribe,
 )
-from tidings.node.requests import Answer, Cursor, RequestBody
+from tidings.protocol.requests import Answer, Cursor, RequestBody
 from tidings.simulation.damage import damage
 from tidings.simulation.play import bound
 from tidings.simulation.properties import Violation

@@ -15,9 +15,9 @@ from math import inf
 from random import Random
 from typing import Any, Protocol
 
-from tidings.delivery.epochs import broker_of
 from tidings.events import TidingsError
-from tidings.node import (
+from tidings.node import Node, Settings
+from tidings.protocol import (
     SESSION,
     Accepted,
     Append,
@@ -28,7 +28,6 @@ from tidings.node import (
     Input,
     LinkDown,
     LinkUp,
-    Node,
     Raise,
     Read,
     Recall,
@@ -38,15 +37,15 @@ from tidings.node import (
     Reply,
     Request,
     Send,
-    Settings,
     Store,
     Sync,
     Trimmed,
     Wake,
     Woken,
 )
-from tidings.node.requests import Publish, RequestBody
-from tidings.overlay import Frame, Offer
+from tidings.protocol.epochs import broker_of
+from tidings.protocol.messages import Frame, Offer
+from tidings.protocol.requests import Publish, RequestBody
 from tidings.simulation.clients import Client
 from tidings.simulation.properties import Violation
 from tidings.simulation.store import MemoryStore

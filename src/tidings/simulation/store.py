@@ -7,8 +7,8 @@ from itertools import takewhile
 from random import Random
 from typing import Any, Final
 
-from tidings.delivery.epochs import stream_name
-from tidings.node import Damaged, Event, Read, Records, Span, Unreadable
+from tidings.protocol import Damaged, Event, Read, Records, Span, Unreadable
+from tidings.protocol.epochs import stream_name
 
 _RAISE: Final = "~"
 """Stands in the place of a key where an epoch begins."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from tidings.events import Filter, Notification
-from tidings.node import (
+from tidings.protocol import (
     Accepted,
     Acknowledge,
     Advertise,
@@ -38,7 +38,7 @@ from tidings.node import (
     Unsubscribe,
     Watch,
 )
-from tidings.node.requests import Home, RequestBody, Since
+from tidings.protocol.requests import Home, RequestBody, Since
 from tidings.simulation.courses import Course, Durable, Start
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Final
 
-from tidings.node.messages import Event, Update
-from tidings.overlay import Frame, Offer
+from tidings.protocol.messages import Event, Frame, Offer, Update
 
 COLUMNS: Final = {
     "simulation": "int32",

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from tidings.node.messages import Event, Update
-from tidings.overlay import Frame, Offer
+from tidings.protocol.messages import Event, Frame, Offer, Update
 
 
 @dataclass

@@ -14,11 +14,11 @@ from typing import Any, Final
 
 from tidings.delivery import Log
 from tidings.events import Filter
-from tidings.node import Event, Settings, Subscribe
+from tidings.node import Settings
 from tidings.node.deliveries import Deliveries
-from tidings.node.messages import Fetch, Fetched, Seek, Sought, Streams
 from tidings.node.ports import Session
-from tidings.overlay import Frame, Offer
+from tidings.protocol import Event, Subscribe
+from tidings.protocol.messages import Fetch, Fetched, Frame, Offer, Seek, Sought, Streams
 from tidings.simulation.guarantees import Guarantees
 from tidings.simulation.play import Play, bound
 from tidings.simulation.properties import Violation

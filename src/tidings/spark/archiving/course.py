@@ -9,9 +9,9 @@ from time import monotonic
 from typing import Any, Final, Literal, NamedTuple
 
 from tidings.client.positions import cursor_text
-from tidings.delivery.epochs import comes_after, is_closed
 from tidings.events import TidingsError
-from tidings.node.requests import Cursor
+from tidings.protocol.epochs import comes_after, is_closed
+from tidings.protocol.requests import Cursor
 from tidings.spark.archiving.hands import Hands
 from tidings.spark.archiving.haul import Haul, Hauled
 from tidings.spark.format.options import Broker

@@ -27,7 +27,7 @@ import msgspec
 
 from tidings.events import Filter, TidingsError
 from tidings.matching import Index, warm
-from tidings.node.requests import Cursor
+from tidings.protocol.requests import Cursor
 from tidings.spark.bulk.registrations import Entry, Registrations
 from tidings.spark.lakes.lake import Lake
 from tidings.spark.lakes.ledger import STREAM, Ledger

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql.datasource import InputPartition
 
 from tidings.events import Notification, TidingsError
-from tidings.node.requests import Cursor
+from tidings.protocol.requests import Cursor
 from tidings.spark.bulk.registrations import is_our_own
 from tidings.spark.streams.stretch import Stretch
 

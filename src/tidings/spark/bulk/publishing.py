@@ -35,7 +35,7 @@ from pyspark.sql.datasource import InputPartition
 from tidings.client import PublishRefusedForNow, connect_sync
 from tidings.delivery.copies import FOR
 from tidings.events import Notification, TidingsError
-from tidings.node.records import Rows
+from tidings.protocol.records import Rows
 from tidings.spark.bulk.judging import Judged, subscriptions, wanted
 from tidings.spark.bulk.registrations import ID, deliveries
 from tidings.spark.format.letters import DeadLetters

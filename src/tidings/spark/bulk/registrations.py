@@ -26,7 +26,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 from tidings.delivery.copies import BULK, FOR
 from tidings.events import Filter, Limits, Notification, TidingsError
 from tidings.events.phrases import literal
-from tidings.node.records import pack_notification, pack_unlooked
+from tidings.protocol.records import pack_notification, pack_unlooked
 
 NAME: Final = BULK
 FILTER: Final = "filter"

@@ -10,9 +10,9 @@ from collections.abc import Set
 
 import msgspec
 
-from tidings.delivery.epochs import comes_after, is_closed
 from tidings.events import TidingsError
-from tidings.node.requests import Cursor, Since
+from tidings.protocol.epochs import comes_after, is_closed
+from tidings.protocol.requests import Cursor, Since
 from tidings.spark.format.options import Broker, Reading
 from tidings.spark.streams.places import ends, ticks_before
 from tidings.spark.streams.stretch import gap

@@ -31,7 +31,7 @@ from pyspark.sql.types import (
 )
 
 from tidings.events import Notification, TidingsError
-from tidings.node.records import WireLimits
+from tidings.protocol.records import WireLimits
 from tidings.spark.columns.attributes import has_all_attributes, is_variants
 from tidings.spark.format.staging import size_of
 from tidings.spark.format.variants import decode

@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 from tidings.client.address import DEFAULT, Tls, read_address
 from tidings.client.positions import beginning
 from tidings.events import Filter, TidingsError
-from tidings.node.requests import Since
+from tidings.protocol.requests import Since
 
 _BOTH: Final = ("url", "token", "timeout", "authority")
 _READING: Final = (

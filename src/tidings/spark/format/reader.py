@@ -29,10 +29,10 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from tidings.delivery.epochs import comes_after
 from tidings.events import TidingsError
 from tidings.events.values import parse_time
-from tidings.node.requests import Cursor
+from tidings.protocol.epochs import comes_after
+from tidings.protocol.requests import Cursor
 from tidings.spark.bulk.judging import Judged, Table, subscriptions, wanted
 from tidings.spark.bulk.publishing import TICKS, Delivering, delivered, lanes
 from tidings.spark.format.bounds import Bounds, left, lost

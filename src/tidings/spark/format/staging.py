@@ -29,9 +29,9 @@ from uuid import uuid4
 import msgspec
 
 from tidings.events import Notification, TidingsError
-from tidings.node.messages import Event
-from tidings.node.records import pack_notification
-from tidings.node.wire import pack, unpack
+from tidings.protocol.messages import Event
+from tidings.protocol.records import pack_notification
+from tidings.protocol.wire import pack, unpack
 
 _RECORD: Final = 1_000
 """So many rows are written at a time, or fewer, if they have"""

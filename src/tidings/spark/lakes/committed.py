@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from tidings.delivery.epochs import broker_of
+from tidings.protocol.epochs import broker_of
 from tidings.spark.lakes import delta
 from tidings.spark.lakes.files import missing
 from tidings.spark.lakes.lake import Lake, LakeError

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from tidings.events import TidingsError
 from tidings.events.encoding import encode_json, to_plain
-from tidings.node.records import Rows
+from tidings.protocol.records import Rows
 from tidings.spark.lakes.layout import (
     EPOCH,
     KINDS,

@@ -36,8 +36,8 @@ from tidings.client import (
 from tidings.client.event import DONE
 from tidings.client.positions import Beginning, cursor_text, read_cursor
 from tidings.events import Filter
-from tidings.node.messages import Event as NodeEvent
-from tidings.node.requests import Cursor
+from tidings.protocol.messages import Event as NodeEvent
+from tidings.protocol.requests import Cursor
 from tidings.spark.lakes.lake import Gap, Lake
 from tidings.spark.lakes.layout import Archived
 from tidings.spark.lakes.past import history, places, read, served, start_of

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from tidings.client.positions import Beginning
 from tidings.delivery.copies import FOR
 from tidings.events import Filter
-from tidings.node.requests import Cursor
+from tidings.protocol.requests import Cursor
 from tidings.spark.lakes.grouping import names_in
 from tidings.spark.lakes.lake import EVERYTHING, Lake, LakeError, View
 from tidings.spark.lakes.layout import Archived

@@ -27,7 +27,7 @@ from tidings.events.intervals import (
     after_prefix,
 )
 from tidings.events.strings import Strings
-from tidings.node.requests import Cursor
+from tidings.protocol.requests import Cursor
 from tidings.spark.lakes.layout import DAY, EPOCH, MICROSECOND, REST, Columns, microseconds
 
 Statistics = Mapping[str, Any]

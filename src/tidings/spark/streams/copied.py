@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from tidings.client import Client, CursorTooOld
 from tidings.delivery.copies import FOR
 from tidings.events import Filter
-from tidings.node.records import Rows
+from tidings.protocol.records import Rows
 from tidings.spark.lakes.layout import EVERYTHING
 from tidings.spark.streams.absence import Gone, Patience, gap
 

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 from tidings.client import Client, connect
 from tidings.client.positions import read_cursor
 from tidings.events import Filter, TidingsError
-from tidings.node.requests import Cursor
+from tidings.protocol.requests import Cursor
 from tidings.spark.format.options import Broker
 
 _T = TypeVar("_T")

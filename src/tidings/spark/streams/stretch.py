@@ -19,12 +19,12 @@ from tidings.client import AccessDenied, Client, ConnectionFailed, CursorTooOld,
 from tidings.client.address import read_address
 from tidings.client.event import DONE
 from tidings.client.positions import read_cursor
-from tidings.delivery.epochs import broker_of
 from tidings.events import Filter, Notification, TidingsError
-from tidings.node import Event as NodeEvent
 from tidings.node.archive import size
-from tidings.node.records import Rows
-from tidings.node.requests import Cursor
+from tidings.protocol import Event as NodeEvent
+from tidings.protocol.epochs import broker_of
+from tidings.protocol.records import Rows
+from tidings.protocol.requests import Cursor
 from tidings.spark.format.options import Broker, OnGap, Reading
 from tidings.spark.streams.absence import Away, Gone, Patience, Stopped, gap
 from tidings.spark.streams.copied import BYTES, MANY, Copied, can_be_copied

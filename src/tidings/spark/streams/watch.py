@@ -12,7 +12,7 @@ import uvloop
 
 from tidings.client import connect
 from tidings.events import TidingsError
-from tidings.node.requests import Cursor
+from tidings.protocol.requests import Cursor
 from tidings.spark.format.options import Broker
 from tidings.spark.streams.places import ends_known_to
 

@@ -15,9 +15,8 @@ from typing import Any, TypeAlias
 import msgspec
 
 from tidings.events import TidingsError
-from tidings.node.messages import Event, Heard
-from tidings.node.requests import Answer, RequestBody
-from tidings.overlay import Frame, Offer
+from tidings.protocol.messages import Event, Frame, Heard, Offer
+from tidings.protocol.requests import Answer, RequestBody
 
 
 class Damaged(TidingsError):  # noqa: N818

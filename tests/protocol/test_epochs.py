@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings.delivery.epochs import broker_of, epoch_of, stream_name
+from tidings.protocol.epochs import broker_of, epoch_of, stream_name
 
 BROKERS = st.from_regex(r"[A-Za-z0-9_.-]{1,64}", fullmatch=True)
 

@@ -22,9 +22,9 @@ from msgspec import Raw
 from msgspec.msgpack import Decoder, Encoder
 
 from tidings.events import Filter, Schema
-from tidings.node import records
-from tidings.node.host import Deliver
-from tidings.node.messages import (
+from tidings.protocol import records
+from tidings.protocol.host import Deliver
+from tidings.protocol.messages import (
     Account,
     Check,
     Differ,
@@ -32,8 +32,10 @@ from tidings.node.messages import (
     Event,
     Fetch,
     Fetched,
+    Frame,
     Heard,
     Member,
+    Offer,
     Repair,
     Seek,
     Silence,
@@ -41,7 +43,7 @@ from tidings.node.messages import (
     Streams,
     Update,
 )
-from tidings.node.records import (
+from tidings.protocol.records import (
     UNLIMITED,
     Time,
     WireError,
@@ -52,7 +54,7 @@ from tidings.node.records import (
     unpack_rows,
     unpack_value,
 )
-from tidings.node.requests import (
+from tidings.protocol.requests import (
     SESSION,
     Accepted,
     Acknowledge,
@@ -74,7 +76,6 @@ from tidings.node.requests import (
     Unsubscribe,
     Watch,
 )
-from tidings.overlay import Frame, Offer
 
 __all__ = [
     "ACCESS",

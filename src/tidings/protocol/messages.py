@@ -7,11 +7,10 @@ what is said after it.
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from tidings.delivery import Way
 from tidings.events import Filter, Notification
 
 SUBSCRIPTIONS: Final = 0
@@ -21,6 +20,45 @@ NOW: Final = -1
 BEGIN: Final = -2
 
 View: TypeAlias = tuple[int, int]
+Path: TypeAlias = tuple[str, ...]
+"""The nodes on the way, the stream's own first. Empty: there is no way."""
+
+
+class Frame(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=32):
+    """What travels on a link: perhaps a body, and always an acknowledgement."""
+
+    sender: int
+    receiver: int
+    """The identities of both ends; 0 is for "I don't know you yet"."""
+    number: int
+    """Of the body, from 1; 0 if there is none, and -1 if an answer is asked for.
+
+    Question n is -2n, and the answer to it -2n - 1.
+    """
+    received: int
+    """The sender of the frame has received all numbers up to this one."""
+    body: Any = None
+
+
+class Offer(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=33):
+    """What a broker tells each neighbour of its place in the tree; numbers rise, so that one that
+    was overtaken on its way can be told."""
+
+    number: int
+    root: str
+    beat: int
+    distance: int
+    parent: str | None
+
+
+class Way(msgspec.Struct, frozen=True, array_like=True):
+    """How a stream comes to the node that tells of it."""
+
+    path: Path = ()
+    identity: str = ""
+    """Drawn when the stream began: another stream of the same name has another one."""
+    instance: str = ""
+    """Drawn when the stream's own node started."""
 
 
 class Event(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=40):

@@ -38,7 +38,7 @@ from tidings.events import Filter, Limits, Notification, Schema, TidingsError
 from tidings.events.encoding import decode_json
 from tidings.events.values import canonical, element, scalar
 from tidings.events.work import TooMuchWorkError, limited, spend
-from tidings.node.messages import Event
+from tidings.protocol.messages import Event
 
 FORMAT: Final = 1
 """The version of what is kept: the first thing in a record."""
