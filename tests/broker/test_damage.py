@@ -24,8 +24,7 @@ check_most = 0.3
 
 
 def break_position(node: Node) -> None:
-    assert node.deliveries is not None
-    node.deliveries.archive.log.last += 3
+    node.from_log.logs.log.last += 3
 
 
 def lose_session(node: Node) -> None:

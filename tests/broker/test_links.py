@@ -260,7 +260,10 @@ async def test_a_table_that_was_damaged_is_repaired(tmp_path: Path) -> None:
         await ann.attach("ann")
         await bob.attach("bob")
         await ann.subscribe("n > 0")
-        tables, neighbour = paris.host.node.subscriptions, paris.host.node.neighbours["london"]
+        tables, neighbour = (
+            paris.host.node.exchange.subscriptions,
+            paris.host.node.neighbours["london"],
+        )
         await eventually(lambda: bool(tables.wanted[neighbour]))
         tables.replace(neighbour, {})
         await eventually(lambda: bool(tables.wanted[neighbour]))

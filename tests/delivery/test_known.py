@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings.delivery import Known
-from tidings.delivery.known import REMEMBERED, Stored
+from tidings.delivery.known import REMEMBERED, Known, Stored
 
 STREAMS = ("london", "paris", "rome")
 STEPS = st.lists(

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings.delivery import Log
-from tidings.delivery.log import BYTES
+from tidings.delivery.log import BYTES, Log
 
 
 class Entry(NamedTuple):

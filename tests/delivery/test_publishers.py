@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings.delivery import Publishers
+from tidings.delivery.publishers import Publishers
 
 
 def test_a_process_that_comes_again_has_its_epoch() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidings.delivery import Flow, Reader
+from tidings.delivery.readers import Flow, Reader
 from tidings.events import Filter
 
 

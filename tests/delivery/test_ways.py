@@ -8,8 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from tidings.delivery import Ways
-from tidings.delivery.ways import NOWHERE
+from tidings.delivery.ways import NOWHERE, Ways
 from tidings.protocol.messages import Path, Way
 
 NODES = tuple("abcdef")

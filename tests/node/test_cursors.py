@@ -43,8 +43,7 @@ class Broker:
     @property
     def cursor(self) -> dict[str, int]:
         """What is saved of the durable subscription."""
-        assert self.node.deliveries is not None
-        return self.node.deliveries.saved["d"].cursor
+        return self.node.from_log.subscriptions.saved["d"].cursor
 
 
 def subscribe(**more: Any) -> Subscribe:
@@ -64,9 +63,9 @@ def test_no_more_than_three_of_a_million_are_named() -> None:
         assert isinstance(answer, Refused)
         assert "'stream-0', 'stream-1', 'stream-10' and 999997 more" in answer.reason
         assert len(answer.reason) < 300
-    assert broker.node.deliveries is not None
-    assert broker.node.deliveries.saved == {}
-    assert broker.node.sessions["c"].readers == {}
+    delivery = broker.node.from_log
+    assert delivery.subscriptions.saved == {}
+    assert delivery.clients["c"].readers == {}
 
 
 @pytest.mark.parametrize("how", ["heard", "since"])

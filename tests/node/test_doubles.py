@@ -106,9 +106,9 @@ ROW = ("paris", "rome", "oslo", "paris")
 
 def test_whoever_is_between_two_nodes_of_one_name_notices_and_names_the_ways() -> None:
     row = Row(*ROW)
-    assert not any(node and node.deliveries and node.deliveries.doubles for node in row.nodes)
+    assert not any(node and node.from_log.reached.doubles for node in row.nodes)
     row.run(6.0)
-    rome = row[1].deliveries
+    rome = row[1].from_log.reached
     assert rome is not None
     assert rome.doubles["paris"] == {
         "process 0": ("paris", "rome"),
@@ -119,7 +119,7 @@ def test_whoever_is_between_two_nodes_of_one_name_notices_and_names_the_ways() -
 def test_nobody_is_taken_for_two_in_a_network_whose_names_differ() -> None:
     row = Row("paris", "rome", "oslo", "bern")
     row.run(10.0)
-    assert not any(node and node.deliveries and node.deliveries.doubles for node in row.nodes)
+    assert not any(node and node.from_log.reached.doubles for node in row.nodes)
 
 
 def test_readers_of_one_never_go_on_with_the_other_unless_they_are_told() -> None:
@@ -138,4 +138,4 @@ def test_readers_of_one_never_go_on_with_the_other_unless_they_are_told() -> Non
     assert "another one has its name" in refusal.reason
     row.subscribe(1, since=refusal.cursor)
     assert row.numbers == [1, 2, *range(100, 110)]
-    assert not row[3].deliveries or row[3].deliveries.stream == "paris", "it did not go back"
+    assert row[3].from_log.stream == "paris", "it did not go back"

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from tidings.broker.unused import Unused
+from tidings.delivery import FromLog
 from tidings.delivery.ages import DAY, FORGOTTEN, HOUR, IDLE
 from tidings.events import Filter, Notification
 from tidings.node import Node, Settings
-from tidings.node.deliveries import Deliveries
 from tidings.protocol import (
     Acknowledge,
     Append,
@@ -67,19 +67,18 @@ class Host:
             pass
 
     @property
-    def deliveries(self) -> Deliveries:
-        assert self.node.deliveries is not None
-        return self.node.deliveries
+    def delivery(self) -> FromLog:
+        return self.node.from_log
 
     @property
     def durables(self) -> set[str]:
         stored = {k.removeprefix("durable:") for k in self.disk if k.startswith("durable:")}
-        assert stored == self.deliveries.saved.keys()
+        assert stored == self.delivery.subscriptions.saved.keys()
         return stored
 
     @property
     def idle(self) -> set[str]:
-        return set(self.deliveries.holdings.idle())
+        return set(self.delivery.subscriptions.holdings.idle())
 
 
 def subscribed(id: str, name: str) -> Subscribe:
@@ -94,7 +93,7 @@ def left(host: Host, *names: str) -> None:
 def test_what_nobody_uses_is_warned_about_and_then_forgotten() -> None:
     host = Host()
     left(host, "desk/a")
-    unused = Unused(host.deliveries.holdings)
+    unused = Unused(host.delivery.subscriptions.holdings)
     for day in host.days(FORGOTTEN):
         assert host.idle == ({"desk/a"} if day >= IDLE else set())
         said = unused.look()
@@ -136,7 +135,7 @@ def test_a_node_that_slept_for_a_year_counts_an_hour() -> None:
     left(host, "desk/a")
     host.now += 366 * DAY * HOUR
     host.perform(host.node.handle(Woken(), host.now))
-    assert host.deliveries.holdings.hours == 1
+    assert host.delivery.subscriptions.holdings.hours == 1
     assert host.durables == {"desk/a"}
 
 
@@ -150,9 +149,9 @@ def test_publishers_are_forgotten_likewise() -> None:
     assert "publisher:desk/gone" in host.disk
     host.run(1)
     assert "publisher:desk/gone" not in host.disk
-    assert host.deliveries.publishers.ages.counts == {"desk": 1}
+    assert host.delivery.publishers.ages.counts == {"desk": 1}
     host.start()
-    assert host.deliveries.publishers["desk/there"].number == 1
+    assert host.delivery.publishers["desk/there"].number == 1
 
 
 def test_what_is_used_every_day_costs_no_sync() -> None:
@@ -172,5 +171,5 @@ def test_one_that_is_forgotten_by_its_name_ends_for_whoever_reads_it() -> None:
     host.ask("reader", Attach(), subscribed("1", "desk/a"))
     host.ask("other", Attach(), Unsubscribe("k1", forget=True, durable="desk/a"))
     assert host.durables == set()
-    assert host.node.sessions["reader"].readers == {}
-    assert host.deliveries.holdings.durables.counts == {}
+    assert host.delivery.clients["reader"].readers == {}
+    assert host.delivery.subscriptions.holdings.durables.counts == {}

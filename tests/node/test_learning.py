@@ -8,9 +8,9 @@ import pytest
 
 from tidings.events import Filter, Notification
 from tidings.node import Node, Settings
-from tidings.node.learning import SESSION
 from tidings.protocol import Append, Attach, Deliver, Effect, Publish, Reply, Request, Span, Store
 from tidings.routing import Statistics
+from tidings.routing.learning import SESSION
 from tidings.routing.statistics import WANTED, Attribute, Distribution
 from tidings.simulation import Simulation
 from tidings.simulation.topology import line
@@ -39,7 +39,7 @@ def network(log: bool, strategy: str = "learnt:0.01") -> Simulation:
 def held(sim: Simulation, node: str, neighbour: str) -> list[str]:
     """What a node holds for a neighbour, without what brokers want for themselves."""
     there = sim.nodes[node]
-    table = there.subscriptions.wanted[there.neighbours[neighbour]]
+    table = there.exchange.subscriptions.wanted[there.neighbours[neighbour]]
     return sorted(str(f) for f in table if f != WANTED)
 
 
@@ -52,7 +52,7 @@ def test_what_is_learnt_changes_what_neighbours_hold(log: bool) -> None:
     assert held(sim, "b2", "b1") == held(sim, "b1", "b0") == [str(TOGETHER)]
     assert all(node.learning and node.learning.known == KNOWN for node in sim.nodes.values())
     for node in sim.nodes.values() if log else ():
-        cursor = node.deliveries.saved[SESSION].cursor
+        cursor = node.from_log.subscriptions.saved[SESSION].cursor
         assert cursor["b2"] == 1, "it will not be read again"
     sim.clients["writer"].publish(Statistics(2).notification())
     sim.run(15.0)
@@ -154,11 +154,11 @@ def test_a_damaged_table_of_its_own_is_mended() -> None:
     sim = Simulation(line(2), Settings(subscriptions="learnt:0.01", check=1.0))
     sim.run(5.0)
     node = sim.nodes["b0"]
-    table = node.subscriptions.wanted[node.sessions[SESSION]]
+    table = node.exchange.subscriptions.wanted[node.sessions[SESSION]]
     table.clear()
     table[Filter.parse("junk = 1")] = 2
     sim.run(20.0)
-    assert node.subscriptions.wanted[node.sessions[SESSION]] == {WANTED: 1}
+    assert node.exchange.subscriptions.wanted[node.sessions[SESSION]] == {WANTED: 1}
     writer = sim.client("writer", at="b1")
     writer.publish(KNOWN.notification())
     sim.run(25.0)

@@ -8,7 +8,6 @@ import pytest
 
 from tidings.events import Filter, Notification, TidingsError
 from tidings.node import Node, Settings
-from tidings.node.ports import summary
 from tidings.protocol import (
     SESSION,
     Accepted,
@@ -36,6 +35,7 @@ from tidings.protocol import (
     Woken,
 )
 from tidings.protocol.messages import Frame
+from tidings.protocol.wishes import summary
 from tidings.simulation.random_runs import random_event, random_filter
 
 CHEAP = Filter.parse("price < 10")
@@ -71,7 +71,7 @@ def test_what_was_stored_is_there_again_in_a_larger_incarnation() -> None:
             stored[effect.key] = effect.value
     again = started(stored=stored)
     assert again.incarnation == node.incarnation + 1
-    assert again.sessions["carol"].subscriptions == {"1": CHEAP}
+    assert again.exchange.wanted(again.sessions["carol"]) == {CHEAP: 1}
 
 
 def test_nothing_is_delivered_to_a_session_that_is_not_connected() -> None:

@@ -43,13 +43,13 @@ class Forest:
                     if tree.lose(silent, self.now):
                         self._tell(name)
                 if self.now >= tree.due:
-                    tree.wake(self.now)
+                    tree.beat_on(self.now)
                     self._tell(name)
             arrived = [each for each in self.under_way if each[0] <= self.now]
             self.under_way = [each for each in self.under_way if each[0] > self.now]
             for _, source, target, offer in arrived:
                 tree = self.trees.get(target)
-                if tree is not None and tree.hear(source, offer, self.now):
+                if tree is not None and tree.take(source, offer, self.now):
                     self._tell(target)
             if self.is_honest:
                 self.check_no_loop()
@@ -124,14 +124,14 @@ def test_a_root_that_never_was_is_forgotten() -> None:
     forest.is_honest = False
     for name, tree in forest.trees.items():
         neighbour = topology.neighbours(name)[0]
-        tree.hear(neighbour, Offer(0, "a ghost", 1 << 60, 0, None), 0.0)
+        tree.take(neighbour, Offer(0, "a ghost", 1 << 60, 0, None), 0.0)
     forest.run(Tree.bound(period=PERIOD, expiry=EXPIRY, latency=LATENCY, diameter=4))
     forest.check_agreed()
 
 
 def test_an_offer_that_was_overtaken_changes_nothing() -> None:
     tree = Tree("b1", incarnation=1, period=PERIOD, expiry=EXPIRY)
-    tree.hear("b0", Offer(2, "b0", 11, 0, None), 0.0)
+    tree.take("b0", Offer(2, "b0", 11, 0, None), 0.0)
     assert tree.parent == "b0"
-    assert not tree.hear("b0", Offer(1, "b0", 10, 0, None), 0.1)
+    assert not tree.take("b0", Offer(1, "b0", 10, 0, None), 0.1)
     assert tree.parent == "b0"

@@ -346,7 +346,7 @@ def test_tags_and_the_order_of_fields_are_fixed():
         23: "Copied id blocks upto last",
         24: "Doubtful id doubts",
         32: "Frame sender receiver number received body",
-        33: "Offer number root beat distance parent",
+        33: "Offer number root beat distance parent instance",
         40: "Event stream tick notification flood time",
         41: "Update table view added removed whole",
         42: "Member number",

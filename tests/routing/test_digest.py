@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidings.events import Filter
-from tidings.node.stabilisation import check, compare, repair, repaired
 from tidings.protocol.messages import SUBSCRIPTIONS
+from tidings.routing.stabilisation import check, compare, repair, repaired
 
 VIEW = (0, 0)
 tables = st.dictionaries(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.simulation.campaign import STEPS, STRATEGIES, Case, main
-from tidings.node.deliveries import Deliveries
+from tidings.delivery.reading import Reading
 
 
 def test_seeds_that_follow_each_other_stand_for_every_kind_of_trial() -> None:
@@ -27,7 +27,7 @@ def test_a_campaign_without_a_failure_says_how_many_were_tried(
 def test_a_campaign_prints_what_fails_and_how_to_replay_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(Deliveries, "_resume", lambda self, flow: self._probe(flow))
+    monkeypatch.setattr(Reading, "resume", lambda self, flow: self._probe(flow))
     options = ["--first", "0", "--trials", "60", "--most", "1", "--processes", "1"]
     assert main(options) == 1
     said = capsys.readouterr().out

@@ -12,8 +12,7 @@ import pytest
 from tests.simulation.trials import AGREED, NETWORKS
 from tidings.events import Filter, Notification
 from tidings.node import Node, Settings
-from tidings.node.deliveries import Deliveries
-from tidings.overlay import Link
+from tidings.overlay import Link, Tree
 from tidings.routing.tables import Tables
 from tidings.simulation import Simulation
 from tidings.simulation.damage import damage, places
@@ -74,35 +73,33 @@ def test_a_damaged_link_begins_anew(what: str, log: bool, tree: bool) -> None:
 # -- nodes -------------------------------------------------------------------------------------
 
 
-def deliveries(node: Node) -> Deliveries:
-    assert node.deliveries is not None
-    return node.deliveries
+def tree(node: Node) -> Tree:
+    assert isinstance(node.trees, Tree)
+    return node.trees
 
 
 def of_readers(node: Node, name: str, value: Any) -> None:
-    for reader in deliveries(node).readers:
+    for reader in node.from_log.reading.readers:
         setattr(reader, name, value)
 
 
 def of_sessions(node: Node, name: str, value: Any) -> None:
-    for session in node.sessions.values():
-        setattr(session, name, value)
+    for client in node.from_log.clients.values():
+        setattr(client, name, value)
 
 
 def of_flows(node: Node, name: str, value: Any) -> None:
-    for stream, flow in deliveries(node).flows.items():
+    for stream, flow in node.from_log.reading.flows.items():
         if stream != node.name:
             setattr(flow, name, value)
 
 
 def deafen(node: Node) -> None:
-    assert node.tree is not None
-    node.tree._latest = dict.fromkeys(node.neighbours, (1 << 50, 1e12))
+    tree(node)._latest = dict.fromkeys(node.neighbours, (1 << 50, 1e12))
 
 
 def forget_tree(node: Node) -> None:
-    assert node.tree is not None
-    node.tree._offered["b0"] = (1 << 50, 0)
+    tree(node)._offered["b0"] = (1 << 50, 0)
 
 
 NODE_DAMAGE: dict[str, Callable[[Node], Any]] = {
@@ -114,22 +111,20 @@ NODE_DAMAGE: dict[str, Callable[[Node], Any]] = {
     ),
     "nobody follows": lambda node: of_readers(node, "follows", set()),
     "readers have another filter": lambda node: of_readers(node, "filter", Filter.parse("y = 1")),
-    "readers are not found": lambda node: deliveries(node)._by_filter.clear(),
+    "readers are not found": lambda node: node.from_log.reading._by_filter.clear(),
     "nobody is there": lambda node: node.sessions.clear(),
     "nobody reads": lambda node: of_sessions(node, "is_full", True),
-    "nobody has a name": lambda node: node._owners.clear(),
+    "nobody has a name": lambda node: node.from_log._owners.clear(),
     "all has been told": lambda node: of_sessions(node, "progress", {"b2": 1 << 40}),
-    "no way leads anywhere": lambda node: deliveries(node).ways._offers.clear(),
-    "all ways lead back": lambda node: deliveries(node).ways._via.update(b2="b0", b0="b2"),
-    "publications were kept": lambda node: deliveries(node).publishers.keep(
-        "writer", 1 << 40, day=0
-    ),
-    "the log is longer": lambda node: setattr(deliveries(node).log, "last", 1 << 40),
+    "no way leads anywhere": lambda node: node.from_log.reached.ways._offers.clear(),
+    "all ways lead back": lambda node: node.from_log.reached.ways._via.update(b2="b0", b0="b2"),
+    "publications were kept": lambda node: node.from_log.publishers.keep("writer", 1 << 40, day=0),
+    "the log is longer": lambda node: setattr(node.from_log.logs.log, "last", 1 << 40),
     "it was born later": lambda node: setattr(node, "incarnation", 77),
-    "no timer is set": lambda node: node._timers.clear(),
+    "no timer is set": lambda node: node._timers._queue.clear(),
     "it will never wake": lambda node: setattr(node, "_wake_at", -1.0),
-    "links never wake": lambda node: setattr(node, "_links_at", -1.0),
-    "nothing is due": lambda node: node._due.update(dict.fromkeys(node._due, 1e12)),
+    "links never wake": lambda node: setattr(node.conversations, "_links_at", -1.0),
+    "nothing is due": lambda node: node._timers._due.update(dict.fromkeys(node._timers._due, 1e12)),
     "neighbours are down": lambda node: [
         setattr(neighbour, "is_up", False) for neighbour in node.neighbours.values()
     ],
@@ -170,7 +165,7 @@ def test_a_damaged_node_delivers_exactly_again(what: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("kind", "what"), [("_audit", "readers are not found"), ("_compare", "nobody reads")]
+    ("kind", "what"), [("_check_all", "readers are not found"), ("_compare", "nobody reads")]
 )
 def test_each_comparison_is_needed(kind: str, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Node, kind, lambda self: None)

@@ -8,8 +8,9 @@ import pytest
 
 from tests.simulation.test_guarantee_mutations import Patch, patch
 from tests.simulation.test_guarantees import PAIR, join, publish, script, subscribe
+from tidings.delivery import FromLog
+from tidings.delivery.reading import Reading
 from tidings.node import Node
-from tidings.node.deliveries import Deliveries
 from tidings.protocol import Heard
 from tidings.simulation.properties import Violation
 from tidings.simulation.scenario import Step
@@ -91,19 +92,19 @@ def test_a_node_whose_stream_is_known_beyond_its_end_begins_another_one() -> Non
 
 
 def test_mutation_nobody_listens_to_what_others_know(patch: Patch) -> None:
-    def deaf(self: Deliveries, neighbour: Any, message: Heard) -> None:
+    def deaf(self: FromLog, neighbour: Any, message: Heard) -> None:
         """Nothing."""
 
-    patch(Deliveries, "heard", deaf)
+    patch(FromLog, "_heard", deaf)
     with pytest.raises(AssertionError, match="given out a second time"):
         unnoticed()
 
 
 def test_mutation_followers_that_are_not_told(patch: Patch) -> None:
-    def quiet(self: Deliveries, flow: Any, message: Any) -> None:
+    def quiet(self: Reading, flow: Any, message: Any) -> None:
         flow.upto, flow.is_live = message.upto, True
 
-    patch(Deliveries, "_went_back", quiet)
+    patch(Reading, "_went_back", quiet)
     with pytest.raises(Violation):
         goes_back()
 

@@ -18,13 +18,17 @@ from tests.simulation.test_guarantees import (
 )
 from tests.simulation.test_homes import made_at_once
 from tests.simulation.trials import trial
-from tidings.delivery import Known
+from tidings.delivery import FromLog
+from tidings.delivery.fetching import Fetching
+from tidings.delivery.homes import Homes
+from tidings.delivery.known import Known
+from tidings.delivery.logs import Logs
 from tidings.delivery.publishers import Publisher, Publishers
+from tidings.delivery.reading import Reading
+from tidings.delivery.subscriptions import Subscriptions
 from tidings.node import Node
-from tidings.node.archive import Archive
-from tidings.node.deliveries import Deliveries
-from tidings.node.homes import Homes
 from tidings.protocol import Append, Missed, Store, Sync
+from tidings.routing.exchange import Exchange
 from tidings.simulation.properties import Violation
 from tidings.simulation.trials import play
 
@@ -62,34 +66,34 @@ def test_events_delivered_before_they_are_kept(patch: Patch) -> None:
 
 
 def test_ways_that_are_not_told_anew_after_the_tree_has_changed(patch: Patch) -> None:
-    def silent(self: Deliveries, streams: list[str]) -> None:
+    def silent(self: Reading, streams: list[str]) -> None:
         for stream in streams:
-            self._resume(self._flow(stream))
+            self.resume(self.flow(stream))
         for reader in list(self.readers):
-            self._tell_state(reader)
+            self.tell_state(reader)
 
-    patch(Deliveries, "_anew", silent)
+    patch(Reading, "anew", silent)
     assert is_caught("ring", "covering", "subscriptions", "links")
 
 
 def test_an_interrupted_flow_that_goes_on_as_if_nothing_was(patch: Patch) -> None:
-    patch(Deliveries, "_resume", lambda self, flow: self._probe(flow))
+    patch(Reading, "resume", lambda self, flow: self._probe(flow))
     assert is_caught("acyclic", "covering", "subscriptions", "crashes")
 
 
 def test_readers_that_follow_a_flow_before_it_holds_what_they_want(patch: Patch) -> None:
-    patch(Deliveries, "_is_covered", lambda self, flow, filter: flow.is_live)
+    patch(Reading, "_is_covered", lambda self, flow, filter: flow.is_live)
     assert is_caught("line", "simple", "subscriptions", "none")
 
 
 def test_silence_believed_while_a_flow_is_broken(patch: Patch) -> None:
-    def credulous(self: Deliveries, neighbour: Any, message: Any) -> None:
+    def credulous(self: FromLog, neighbour: Any, message: Any) -> None:
         for stream, tick in message.upto.items():
-            flow = self._flow(stream)
+            flow = self.reading.flow(stream)
             flow.upto = max(flow.upto, tick)
         self._tell_silence(dict(message.upto), besides=neighbour)
 
-    patch(Deliveries, "silence", credulous)
+    patch(FromLog, "_silence", credulous)
     assert is_caught("acyclic", "covering", "subscriptions", "crashes", seeds=range(150))
 
 
@@ -111,71 +115,58 @@ def test_a_zombie_that_is_told_what_is_kept_of_its_successor(patch: Patch) -> No
 
 
 def test_a_successor_that_a_crash_makes_unknown(patch: Patch) -> None:
-    def careless(self: Deliveries, name: str, body: Any) -> int | None:
+    def careless(self: FromLog, name: str, body: Any) -> int | None:
         return self.publishers.claim(name, body.instance, body.epoch, day=0)
 
-    patch(Deliveries, "claim", careless)
+    patch(FromLog, "_claim", careless)
     assert is_caught("single", "covering", "subscriptions", "crashes", part="epoch")
 
 
 def test_a_position_that_passes_over_what_was_not_sent_in_one_part(patch: Patch) -> None:
-    send_back = Archive._send_back
+    send_back = Logs._send_back
 
-    def whole(self: Deliveries, fetch: Any, since: int, upto: int, events: Any, **how: Any) -> None:
+    def whole(self: Logs, fetch: Any, since: int, upto: int, events: Any, **how: Any) -> None:
         send_back(self, fetch, since, self.log.last, events, **how)
 
-    patch(Archive, "_send_back", whole)
+    patch(Logs, "_send_back", whole)
     assert is_caught("line", "covering", "subscriptions", "none")
 
 
 def test_answers_to_what_an_earlier_node_of_the_same_name_asked(patch: Patch) -> None:
-    init = Deliveries.__init__
+    init = Fetching.__init__
 
-    def from_zero(self: Deliveries, node: Node, logs: Any, **more: Any) -> None:
-        init(self, node, logs, **more)
+    def from_zero(self: Fetching, *everything: Any) -> None:
+        init(self, *everything)
         self._number = 0
 
-    patch(Deliveries, "__init__", from_zero)
+    patch(Fetching, "__init__", from_zero)
     with pytest.raises(Violation):
         stale()
 
 
 def test_advertisements_after_which_nothing_is_fetched(patch: Patch) -> None:
-    patch(Deliveries, "advertised", lambda self, neighbour, has_grown: None)
+    patch(FromLog, "advertised", lambda self, neighbour, has_grown: None)
     with pytest.raises(Violation):
         unadvertised()
 
 
 def test_events_no_longer_advertised_that_are_not_fetched(patch: Patch) -> None:
-    chooser = Archive._chooser
-
-    def by_tables_alone(self: Deliveries, fetch: Any) -> Any:
-        ads, self._node.advertisements = self._node.advertisements, None
-        try:
-            return chooser(self, fetch)
-        finally:
-            self._node.advertisements = ads
-
-    patch(Archive, "_chooser", by_tables_alone)
+    patch(Exchange, "told_advertised", lambda self, neighbour: None)
     assert is_caught("star", "covering", "advertisements", "crashes", seeds=range(200))
 
 
 def test_positions_saved_that_nobody_has_acknowledged(patch: Patch) -> None:
-    tell_state = Deliveries._tell_state
-
-    def hasty(self: Deliveries, reader: Any) -> None:
-        is_starting = reader in self._starting
-        tell_state(self, reader)
-        if is_starting and reader not in self._starting and reader.durable is not None:
+    def hasty(self: Subscriptions, reader: Any) -> None:
+        if reader.durable is not None:
             saved = self.saved[reader.durable]
             self._save(reader.durable, saved._replace(cursor=dict(reader.positions)))
 
-    patch(Deliveries, "_tell_state", hasty)
+    patch(Subscriptions, "started", hasty)
     assert is_caught("single", "covering", "subscriptions", "crashes", part="saved")
 
 
 def test_progress_told_before_what_was_missed(patch: Patch) -> None:
-    patch(Deliveries, "_tell_missed", lambda self, reader: None)
+    patch(Reading, "_tell_missed", lambda self, reader: None)
     assert is_caught("single", "covering", "subscriptions", "packets")
 
 
@@ -187,61 +178,59 @@ def test_progress_told_before_what_was_missed(patch: Patch) -> None:
 def test_a_wrong_account_of_what_is_no_longer_kept(
     patch: Patch, count: int, lost: int, filter: str
 ) -> None:
-    patch(Deliveries, "_tell_missed", telling(count=count, lost=lost))
+    patch(Reading, "_tell_missed", telling(count=count, lost=lost))
     with pytest.raises(Violation):
         trimmed(filter)
 
 
 def test_one_event_too_many_told_as_missed(patch: Patch) -> None:
-    patch(Deliveries, "_tell_missed", telling(count=0, lost=1, more=1))
+    patch(Reading, "_tell_missed", telling(count=0, lost=1, more=1))
     assert is_caught("line", "covering", "subscriptions", "packets", part="told Missed")
 
 
 def test_a_reader_of_what_is_damaged_that_is_told_nothing(patch: Patch) -> None:
-    patch(Archive, "unreadable", lambda self, input: None)
+    patch(Logs, "unreadable", lambda self, input: None)
     with pytest.raises(Violation):
         spoilt()
 
 
 def test_a_reader_that_is_sent_on_too_far_behind_what_is_damaged(patch: Patch) -> None:
-    unreadable = Archive.unreadable
+    unreadable = Logs.unreadable
 
-    def generous(self: Archive, input: Any) -> None:
+    def generous(self: Logs, input: Any) -> None:
         unreadable(self, replace(input, upto=self.log.last))
 
-    patch(Archive, "unreadable", generous)
+    patch(Logs, "unreadable", generous)
     with pytest.raises(Violation, match="is to go on at"):
         spoilt()
 
 
-def telling(*, count: int, lost: int, more: int = 0) -> Callable[[Deliveries, Any], None]:
+def telling(*, count: int, lost: int, more: int = 0) -> Callable[[Reading, Any], None]:
     """Tell a reader what it has missed: lost ticks as events, or not at all, or more than that."""
 
-    def tell(self: Deliveries, reader: Any) -> None:
+    def tell(self: Reading, reader: Any) -> None:
         if reader.missed or reader.lost:
             said = reader.missed + count * reader.lost + more
-            self._reply(
-                reader.session, Missed(reader.id, said, self.cursor(reader), lost * reader.lost)
-            )
+            self._reply(reader, Missed(reader.id, said, self.cursor(reader), lost * reader.lost))
             reader.missed = reader.lost = 0
 
     return tell
 
 
 def test_a_slow_reader_that_is_forgotten(patch: Patch) -> None:
-    def careless(self: Deliveries, session: Any) -> None:
-        session.is_full = False
+    def careless(self: Reading, client: Any) -> None:
+        client.is_full = False
 
-    patch(Deliveries, "drained", careless)
+    patch(Reading, "drained", careless)
     assert is_caught("line", "covering", "subscriptions", "packets")
 
 
 def test_stragglers_taken_for_the_flow(patch: Patch) -> None:
-    def any_way(self: Deliveries, neighbour: Any, event: Any) -> None:
-        filters = self._node.subscriptions.filters(event.notification)
-        self._pass_on(event, neighbour, self._flow(event.stream), filters)
+    def any_way(self: FromLog, neighbour: Any, event: Any) -> None:
+        filters = self._wants.filters(event.notification)
+        self._pass_on(event, neighbour, self.reading.flow(event.stream), filters)
 
-    patch(Deliveries, "event", any_way)
+    patch(FromLog, "_event", any_way)
     assert is_caught("ring", "flooding", "subscriptions", "links", seeds=range(150))
 
 
@@ -270,7 +259,7 @@ def fails_with(scenario: Callable[[int], None], seed: int) -> bool:
 
 
 def test_clocks_that_decide_where_a_subscription_begins(patch: Patch) -> None:
-    patch(Deliveries, "_begin_out_of_reach", lambda self, reader: None)
+    patch(Reading, "_begin_out_of_reach", lambda self, reader: None)
     assert any(fails_with(unreached, seed) for seed in range(6))
 
 

@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 
 from tests.simulation.runs import scenario
+from tidings.delivery import AtMostOnce
 from tidings.events import Filter
-from tidings.node import Node
-from tidings.node.ports import Neighbour, Session
+from tidings.node.ports import Neighbour
 from tidings.protocol.messages import Update
+from tidings.protocol.parts import Session
 from tidings.routing import Change, reduce
+from tidings.routing.checks import Checks
+from tidings.routing.exchange import Exchange
 from tidings.routing.tables import Tables
 from tidings.simulation.properties import Violation
 from tidings.simulation.shrinking import play
@@ -44,9 +47,9 @@ def patch(monkeypatch: pytest.MonkeyPatch) -> Patch:
 
 
 def test_a_covering_change_in_two_messages(patch: Patch) -> None:
-    def tell(self: Node, table: int, neighbour: Neighbour) -> None:
-        tables = self._tables(table)
-        if tables is None or not tables.has(neighbour) or not neighbour.link.peer:
+    def tell(self: Exchange, table: int, neighbour: Neighbour) -> None:
+        tables = self.tables(table)
+        if tables is None or not tables.has(neighbour) or not neighbour.is_open:
             return
         added, removed = tables.drain(neighbour)
         for message in (
@@ -54,20 +57,20 @@ def test_a_covering_change_in_two_messages(patch: Patch) -> None:
             Update(table, neighbour.view, added, {}),
         ):
             if message.added or message.removed:
-                self.send(neighbour, message)
+                self._send(neighbour, message)
 
-    patch(Node, "_tell", tell)
+    patch(Exchange, "_tell", tell)
     assert is_caught("acyclic", "covering", "subscriptions", "none")
 
 
 def test_filters_removed_by_who_asked_for_them_instead_of_by_content(patch: Patch) -> None:
-    settle, tell, update = Node._set, Node._tell, Node._update
+    want, tell, update = Exchange.want, Exchange._tell, Exchange._updated
 
-    def remember(self: Node, session: Session, filters: Any, table: int, id: str, new: Any) -> None:
-        self.asked = [f for f in (filters.get(id), new) if f is not None]
-        settle(self, session, filters, table, id, new)
+    def remember(self: Exchange, session: Session, added: Any, removed: Any) -> None:
+        self.asked = [*removed, *added]
+        want(self, session, added, removed)
 
-    def tell_with_ids(self: Node, table: int, neighbour: Neighbour) -> None:
+    def tell_with_ids(self: Exchange, table: int, neighbour: Neighbour) -> None:
         drain = Tables.drain
 
         def named(tables: Tables[Any], who: Any) -> Change:
@@ -81,15 +84,15 @@ def test_filters_removed_by_who_asked_for_them_instead_of_by_content(patch: Patc
         finally:
             Tables.drain = drain
 
-    def update_by_id(self: Node, neighbour: Neighbour, message: Update) -> None:
+    def update_by_id(self: Exchange, neighbour: Neighbour, message: Update) -> None:
         self.asked = [*message.added, *message.removed]
-        held = {id(f) for f in self.subscriptions.wanted.get(neighbour, {})}
+        held = {id(f) for f in self.wanted(neighbour)}
         removed = {f: n for f, n in message.removed.items() if id(f) in held}
         update(self, neighbour, Update(message.table, message.view, message.added, removed))
 
-    patch(Node, "_set", remember)
-    patch(Node, "_tell", tell_with_ids)
-    patch(Node, "_update", update_by_id)
+    patch(Exchange, "want", remember)
+    patch(Exchange, "_tell", tell_with_ids)
+    patch(Exchange, "_updated", update_by_id)
     assert is_caught("line", "identity", "subscriptions", "none")
 
 
@@ -141,11 +144,11 @@ def test_subscriptions_not_sent_again_on_a_new_advertisement(patch: Patch) -> No
 
 
 def test_no_exchange_of_digests(patch: Patch) -> None:
-    patch(Node, "_check_all", lambda self: None)
+    patch(Checks, "look_after", lambda self, patience: None)
     assert is_caught("acyclic", "covering", "subscriptions", "all")
 
 
 def test_streams_that_are_not_remembered(patch: Patch) -> None:
-    patch(Node, "_last_tick", lambda self, stream: 0)
+    patch(AtMostOnce, "_last_tick", lambda self, stream: 0)
     found = violations("graph", "flooding", "subscriptions", "crashes")
     assert any("twice" in what for what in found)

@@ -84,7 +84,8 @@ def test_a_subscription_survives_a_crash_of_its_broker() -> None:
     sim.crash("b0")
     sim.restart("b0")
     sim.settle()
-    assert [len(s.subscriptions) for s in sim.nodes["b0"].sessions.values()] == [1]
+    node = sim.nodes["b0"]
+    assert [len(node.exchange.wanted(s)) for s in node.sessions.values()] == [1]
     writer.publish({"n": 1})
     sim.settle()
     assert sim.traffic.by_link["b1", "b0"] >= 1
@@ -160,7 +161,7 @@ def test_a_hierarchy_sends_subscriptions_up_and_events_down_where_they_are_wante
 def _wanted_by_children(sim: Simulation, name: str) -> int:
     node = sim.nodes[name]
     return sum(
-        len(node.subscriptions.wanted.get(n, {}))
+        len(node.exchange.subscriptions.wanted.get(n, {}))
         for n in node.neighbours.values()
         if n.role == "child"
     )
@@ -210,8 +211,8 @@ def test_probes_find_a_subscription_that_nobody_routes() -> None:
     run = play(scenario(3, "line", "covering", "subscriptions", "none", steps=10))
     node = run.simulation.nodes["b1"]
     for neighbour in node.neighbours.values():
-        node.subscriptions.wanted[neighbour].clear()
-    node.subscriptions.audit()
+        node.exchange.subscriptions.wanted[neighbour].clear()
+    node.exchange.subscriptions.audit()
     next(iter(run.living())).subscribe("TRUE")
     with pytest.raises(TidingsError):
         run.probe(PROBES)

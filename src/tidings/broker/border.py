@@ -18,6 +18,7 @@ from tidings.broker.connection import Connection
 from tidings.broker.copying import Copies
 from tidings.broker.decoding import UnreadableFilter
 from tidings.broker.host import Host
+from tidings.delivery import FromLog
 from tidings.delivery.ages import FORGOTTEN
 from tidings.delivery.copies import (
     BULK,
@@ -30,7 +31,6 @@ from tidings.delivery.copies import (
     mentions_copies,
 )
 from tidings.events import Filter, Notification
-from tidings.node.deliveries import Deliveries
 from tidings.protocol import (
     Acknowledge,
     Advertise,
@@ -139,10 +139,8 @@ class Border:
         self._host.handle(Request(self.session, Detach()))
 
     @property
-    def _deliveries(self) -> Deliveries:
-        deliveries = self._host.node.deliveries
-        assert deliveries is not None  # a broker has a log
-        return deliveries
+    def _delivery(self) -> FromLog:
+        return self._host.node.from_log
 
     def _is_attached(self) -> bool:
         """Whether it has its name, and nobody else."""
@@ -167,7 +165,7 @@ class Border:
                 self._host.remember(self.name, body.number, _LEFT_OUT)
             return
         self._counts.published += len(notifications)
-        if self.name not in self._deliveries.publishers.ages and not self._has_name():
+        if self.name not in self._delivery.publishers.ages and not self._has_name():
             for number in range(body.number, body.number + len(notifications)):
                 self._refuse_publication(number, self._too_many_names())
             return
@@ -241,11 +239,9 @@ class Border:
 
     def _has_room(self, id: str, more: int = 1) -> bool:
         most = self._limits.subscriptions
-        node = self._host.node
-        session, deliveries = node.sessions.get(self.session), node.deliveries
-        readers = 0 if session is None else len(session.readers)
-        if deliveries is not None:
-            readers += deliveries.homes.pending(self.session)
+        client = self._delivery.clients.get(self.session)
+        readers = 0 if client is None else len(client.readers)
+        readers += self._delivery.subscriptions.homes.pending(self.session)
         if readers + len(self._standing) + more <= most:
             return True
         self._refuse(
@@ -313,7 +309,7 @@ class Border:
                 f"a durable subscription's name has at most {_LONGEST_NAME} characters, "
                 f"not {len(name)}"
             )
-        held, most = self._deliveries.holdings.durables, self._limits.durables
+        held, most = self._delivery.subscriptions.holdings.durables, self._limits.durables
         if f"{self._principal}/{name}" in held or held.counts.get(self._principal, 0) < most:
             return None
         return (
@@ -324,7 +320,7 @@ class Border:
 
     def _has_name(self) -> bool:
         """Whether there is room for another name under which is published."""
-        held = self._deliveries.publishers.ages.counts.get(self._principal, 0)
+        held = self._delivery.publishers.ages.counts.get(self._principal, 0)
         return held < self._limits.publishers
 
     def _too_many_names(self) -> str:
@@ -351,7 +347,7 @@ class Border:
 
     def _attach(self, body: Attach) -> None:
         self._standing.clear()
-        is_new = body.instance and self.name not in self._deliveries.publishers.ages
+        is_new = body.instance and self.name not in self._delivery.publishers.ages
         if is_new and not self._has_name():
             self._connection.refuse(self._too_many_names(), id=ACCESS)
             return

@@ -20,8 +20,8 @@ from msgspec.structs import replace
 
 from tidings.broker.database import LogDamageError
 from tidings.delivery.copies import FOR
+from tidings.delivery.logs import damaged
 from tidings.events import Notification
-from tidings.node.archive import damaged
 from tidings.protocol import Refused
 from tidings.protocol.wire import Copied, Copy, pack, unpack
 

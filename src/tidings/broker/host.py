@@ -288,8 +288,7 @@ class Host:
         self._store_all(self._refusals.forget(name))
 
     def _published(self, name: str) -> int:
-        deliveries = self.node.deliveries
-        return 0 if deliveries is None else deliveries.publishers[name].number
+        return self.node.from_log.publishers[name].number
 
     # -- time ----------------------------------------------------------------------------------
 

@@ -44,9 +44,10 @@ from tidings.broker.unused import Unused
 from tidings.delivery.ages import HOUR, principal_of
 from tidings.events import TidingsError
 from tidings.node import Node
-from tidings.node.learning import SESSION as LEARNING
+from tidings.overlay import Tree
 from tidings.protocol import Span
 from tidings.protocol.messages import Heard
+from tidings.routing.learning import SESSION as LEARNING
 
 _log = logging.getLogger(__name__)
 
@@ -218,9 +219,7 @@ class Broker:
                 waited += _TRIM_IN_TROUBLE
 
     async def _keep_warning(self) -> None:
-        deliveries = self.host.node.deliveries
-        assert deliveries is not None
-        unused = Unused(deliveries.holdings)
+        unused = Unused(self.host.node.from_log.subscriptions.holdings)
         while True:
             for sentence in unused.look():
                 _log.warning("%s", sentence)
@@ -275,7 +274,7 @@ class Broker:
             trouble=host.trouble,
             sessions=len(host.sessions),
             connections=len(self.gate.connections) + len(self.arrivals),
-            subscriptions=sum(len(s.readers) for s in node.sessions.values()),
+            subscriptions=len(node.from_log.reading.readers),
             links=tuple(self._link(name) for name in self.configuration.neighbours),
             streams=_streams(node),
             rates=self._rates.rates(),
@@ -292,15 +291,24 @@ class Broker:
         """What whoever looks after it should know, though it goes on."""
         if self.host.raised is not None:
             yield self.host.raised
-        deliveries = self.host.node.deliveries
-        assert deliveries is not None
-        for name, ways in deliveries.doubles.items():
-            yield _double(name, ways.values())
+        for name, ways in self._doubles():
+            yield _double(name, ways)
         for name, (first, other) in self.links.contested.items():
             yield (
                 f"two brokers are named {name}: one is linked here from {first}, and another from "
                 f"{other.rpartition(':')[0]} is refused; each broker needs a name of its own"
             )
+
+    def _doubles(self) -> Iterator[tuple[str, Iterable[tuple[str, ...]]]]:
+        """The names that several brokers have, and the ways to each, as far as they are known."""
+        node = self.host.node
+        doubles = node.from_log.reached.doubles
+        for name, ways in doubles.items():
+            yield name, ways.values()
+        if isinstance(node.trees, Tree):
+            for name, peers in node.trees.doubles().items():
+                if name not in doubles:
+                    yield name, [(name, peer) if peer != self.name else (peer,) for peer in peers]
 
     def _lake(self, archive: Archive) -> LakeStatus:
         held = archive.held
@@ -310,14 +318,14 @@ class Broker:
     def _link(self, name: str) -> LinkStatus:
         node = self.host.node
         neighbour = node.neighbours[name]
-        advertisements = node.advertisements
+        advertisements = node.exchange.advertisements
         return LinkStatus(
             name=name,
             is_up=self.links.is_up(name),
-            is_in_tree=node.subscriptions.has(neighbour),
+            is_in_tree=node.exchange.subscriptions.has(neighbour),
             queue=len(neighbour.link.queue),
             waiting=self.links.waiting(name),
-            subscriptions=len(node.subscriptions.wanted.get(neighbour, {})),
+            subscriptions=len(node.exchange.subscriptions.wanted.get(neighbour, {})),
             advertisements=(
                 0 if advertisements is None else len(advertisements.wanted.get(neighbour, {}))
             ),
@@ -367,23 +375,18 @@ async def _served(metrics: Metrics, address: Address) -> Address:
 
 
 def _streams(node: Node) -> dict[str, StreamStatus]:
-    deliveries = node.deliveries
-    assert deliveries is not None
-    flows = deliveries.flows
+    ways, flows = node.from_log.reached.ways, node.from_log.reading.flows
     return {
-        stream: StreamStatus(
-            deliveries.ways.path(stream), flows[stream].upto if stream in flows else 0
-        )
-        for stream in deliveries.ways.streams
+        stream: StreamStatus(ways.path(stream), flows[stream].upto if stream in flows else 0)
+        for stream in ways.streams
     }
 
 
 def _principals(node: Node) -> tuple[PrincipalStatus, ...]:
-    deliveries = node.deliveries
-    assert deliveries is not None
-    durables, publishers = deliveries.holdings.durables.counts, deliveries.publishers.ages.counts
+    holdings = node.from_log.subscriptions.holdings
+    durables, publishers = holdings.durables.counts, node.from_log.publishers.ages.counts
     idle: dict[str, list[str]] = {}
-    for name in deliveries.holdings.idle():
+    for name in holdings.idle():
         idle.setdefault(principal_of(name), []).append(name.partition("/")[2])
     return tuple(
         PrincipalStatus(

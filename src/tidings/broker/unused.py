@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Final
 
 from tidings.delivery.ages import FORGOTTEN, IDLE
-from tidings.node.holdings import Holdings
+from tidings.delivery.holdings import Holdings
 
 _NAMED: Final = 10
 """A sentence names no more than this many."""

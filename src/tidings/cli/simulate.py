@@ -18,6 +18,7 @@ from rich.text import Text
 from tidings.cli.complaints import complain, remark, shortened
 from tidings.cli.terminal import output
 from tidings.events import TidingsError
+from tidings.overlay import Tree
 from tidings.simulation import checking
 from tidings.simulation.checking import Verdict
 from tidings.simulation.drawing import draw
@@ -181,7 +182,8 @@ def _shape(simulation: Simulation) -> str:
         return f"hierarchy under {topology.root}"
     if not simulation.settings.tree:
         return ""
-    trees = {name: node.tree for name, node in simulation.nodes.items() if node.tree is not None}
+    nodes = simulation.nodes.items()
+    trees = {name: node.trees for name, node in nodes if isinstance(node.trees, Tree)}
     roots = Counter(tree.root for tree in trees.values())
     links = _count(len(simulation.tree()), "link")
     if len(roots) == 1:

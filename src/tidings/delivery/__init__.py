@@ -1,14 +1,11 @@
-"""Delivery: streams that lose nothing, and the positions of those who read them.
+"""Delivery: how what is published gets to those who want it. A node has one of two ways.
 
-Here live the logs of a node's own streams, the ways by which other streams come and how far they
-are, and the readers that follow them; all of it pure. How they talk to neighbours and clients is
-the node's affair.
+`FromLog`, which brokers run, loses nothing: here are the logs of a node's own streams, the ways by
+which other streams come, and the readers that follow them. `AtMostOnce` is for the papers'
+experiments. All of it is pure, and knows its node by the protocol of `protocol.parts` only.
 """
 
-from tidings.delivery.known import Known
-from tidings.delivery.log import Log
-from tidings.delivery.publishers import Publishers
-from tidings.delivery.readers import Flow, Reader
-from tidings.delivery.ways import Ways
+from tidings.delivery.at_most_once import AtMostOnce
+from tidings.delivery.from_log import FromLog
 
-__all__ = ["Flow", "Known", "Log", "Publishers", "Reader", "Ways"]
+__all__ = ["AtMostOnce", "FromLog"]

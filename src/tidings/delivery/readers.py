@@ -11,9 +11,12 @@ caught up with it; before that, what it wants is fetched for it alone.
 
 from __future__ import annotations
 
-from tidings.events import Filter
+from typing import Final
 
-UNKNOWN = -1
+from tidings.events import Filter
+from tidings.protocol.parts import UNTOLD, Session
+
+UNKNOWN: Final = -1
 """Nothing is known of a flow yet."""
 
 
@@ -39,15 +42,16 @@ class Flow:
         """Everything up to this tick that is wanted here has come."""
         self.identity = ""
         """Of the stream that it was when it came last; see `Way`."""
-        self.told = UNKNOWN
-        """How much the neighbour it comes by had been told when the flow became live."""
+        self.told = UNTOLD
+        """What the neighbour it comes by had been told when the flow became live."""
         self.fetch = 0
         """The number under which the gap of an interrupted flow is being fetched."""
         self.probe = 0
-        """The number under which the stream was asked where it is, for those that are..."""
+        """The number under which the stream was asked where it is."""
         self.probing: dict[Reader, None] = {}
+        """The readers for whom it was."""
         self.waiting: dict[Reader, None] = {}
-        """... and for the next time."""
+        """The readers for whom it will be when that is answered."""
 
     def break_off(self) -> None:
         """Something may be missing from now on."""
@@ -113,3 +117,24 @@ class Reader:
         """It has come into a stream behind this tick; if it was there already, no matter."""
         if self.starts is not None:
             self.starts.setdefault(stream, tick)
+
+
+class Client:
+    """A session, as far as it reads and publishes."""
+
+    __slots__ = ("attempt", "instance", "is_full", "progress", "publisher", "readers", "session")
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.publisher = session.name
+        """The name under which it publishes, which no other session has."""
+        self.instance = ""
+        """Which process of that name it is."""
+        self.attempt = 0
+        """How often that process had attached."""
+        self.readers: dict[str, Reader] = {}
+        """By the client's own ids."""
+        self.is_full = False
+        """It does not read."""
+        self.progress: dict[str, int] = {}
+        """What it was told last of how far the flows are."""

@@ -239,7 +239,7 @@ class _Network:
         entries = intervals = size = 0
         for node in self._sim.nodes.values():
             for neighbour in node.neighbours.values():
-                for filter_ in node.subscriptions.wanted.get(neighbour, {}):
+                for filter_ in node.exchange.subscriptions.wanted.get(neighbour, {}):
                     if filter_ != WANTED:
                         entries += 1
                         intervals += _intervals(filter_)

@@ -1,11 +1,11 @@
-"""The overlay: which neighbours a broker talks to, and how a link keeps its word.
+"""The overlay: whom a node talks to, how a conversation is kept, and which links form the tree.
 
-`Link` makes an ordered, lossless conversation out of frames that may be lost, doubled or
-overtaken; `Tree` lets brokers in any connected network agree on one tree, and mend it. Both are
-pure: they are told the time, and say what to send. Nothing here knows of filters or events.
+A node knows its overlay by one small protocol, `Trees`, of which there are two so far: `Fixed`
+links and a `Tree` that nodes agree on. What travels over the links is no concern of this room.
 """
 
 from tidings.overlay.link import Link
 from tidings.overlay.tree import Tree
+from tidings.overlay.trees import Fixed, Join, Meet, Move, Part, Quit, Role, Say, Trees
 
-__all__ = ["Link", "Tree"]
+__all__ = ["Fixed", "Join", "Link", "Meet", "Move", "Part", "Quit", "Role", "Say", "Tree", "Trees"]

@@ -18,22 +18,50 @@ not in the tree.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from math import inf
-from typing import Final
+from typing import Any, Final, NamedTuple
 
+from tidings.overlay.trees import Join, Move, Quit, Role, Say
 from tidings.protocol.messages import Offer
 
 _LAG: Final = 2
 """An offer may be so many beats behind the newest: further behind, it hangs on a dead branch."""
 _FARTHEST: Final = 256
 """No offer from farther away counts: only damage could have brought it about."""
+_LASTING: Final = 6
+"""Beats after which a process counts as one of several of its name: one may just have moved."""
+
+
+class Beats(NamedTuple):
+    """What is heard of a process that is a root."""
+
+    beat: int
+    number: int
+    at: float
+    peer: str
 
 
 class Tree:
-    """One broker's view of the tree. `parent` and `root` say where it is."""
+    """One broker's view of the tree, as an overlay. `parent` and `root` say where it is."""
 
-    def __init__(self, name: str, *, incarnation: int, period: float, expiry: float) -> None:
+    is_fixed = False
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        incarnation: int,
+        period: float,
+        expiry: float,
+        peers: Iterable[str] = (),
+        instance: str = "",
+    ) -> None:
+        """`peers` are all whom it can hear. `instance` is drawn anew for each node."""
         self.name = name
+        self._instance = instance
+        self._peers = dict.fromkeys(peers)
+        self._told: list[Move] = []
         self.root, self.distance = name, 0
         self.parent: str | None = None
         self.beat = incarnation << 32  # a root that comes back beats where it has never beaten
@@ -47,6 +75,8 @@ class Tree:
         """For each root the newest beat, and when it was first heard."""
         self._offered: dict[str, tuple[int, int]] = {}
         """For each root the newest beat offered, and negative, the least distance with it."""
+        self._roots: dict[str, dict[str, Beats]] = {}
+        """For each root, by instance, the beats of each process of that name."""
         self.due = 0.0
 
     @staticmethod
@@ -57,15 +87,90 @@ class Tree:
     def offer(self) -> Offer:
         """What to tell the neighbours."""
         self._number += 1
-        return Offer(self._number, self.root, self.beat, self.distance, self.parent)
+        parent = self._offers.get(self.parent or "")
+        instance = self._instance if parent is None else parent.instance
+        return Offer(self._number, self.root, self.beat, self.distance, self.parent, instance)
 
-    def hear(self, neighbour: str, offer: Offer, now: float) -> bool:
+    # -- as an overlay: see `Trees` ------------------------------------------------------------
+
+    def up(self, peer: str, cost: float, now: float) -> None:
+        self._peers[peer] = None
+
+    def down(self, peer: str, now: float) -> None:
+        was_parent = peer == self.parent
+        self._told.append(Quit(peer, is_dead=True))
+        self._follow(self.lose(peer, now), None if was_parent else self.parent)
+
+    def hear(self, peer: str, packet: Any, now: float) -> None:
+        if isinstance(packet, Offer):
+            before = self.parent
+            self._follow(self.take(peer, packet, now), before)
+
+    def wake(self, now: float) -> None:
+        for peer in self.silent(now):
+            self.down(peer, now)
+        before = self.parent
+        self.beat_on(now)
+        self._follow(True, before)
+
+    def _follow(self, is_new: bool, before: str | None) -> None:
+        """Join the parent, leave whoever was it before, and tell all peers."""
+        if self.parent != before:
+            if before is not None:
+                self._told.append(Quit(before))
+            if self.parent is not None:
+                self._told.append(Join(self.parent))
+        if is_new:
+            offer = self.offer()
+            self._told += [Say(peer, offer) for peer in self._peers]
+
+    def leave(self, now: float) -> None:
+        """It is missed within `expiry`, as after a crash."""
+
+    def moves(self) -> list[Move]:
+        told, self._told = self._told, []
+        return told
+
+    def links(self, lane: int = 0) -> Mapping[str, Role]:
+        return {} if self.parent is None else {self.parent: "peer"}
+
+    # -- two of one name -----------------------------------------------------------------------
+
+    def doubles(self) -> dict[str, list[str]]:
+        """The names under which several processes beat, and the peers by which they are heard."""
+        return {
+            root: [beats.peer for beats in some.values()]
+            for root, some in self._roots.items()
+            if sum(beats.number >= _LASTING for beats in some.values()) > 1
+        }
+
+    def _note_root(self, peer: str, offer: Offer, now: float) -> None:
+        """A beat of a root that was not heard before comes from a process that is alive."""
+        some = self._roots.setdefault(offer.root, {})
+        known = some.get(offer.instance, Beats(-1, 0, now, peer))
+        if offer.beat > known.beat:
+            some[offer.instance] = Beats(offer.beat, known.number + 1, now, peer)
+
+    def _forget_roots(self, now: float) -> None:
+        for root, some in list(self._roots.items()):
+            if root == self.name:
+                some[self._instance] = Beats(self._own, _LASTING, now, self.name)
+            for instance in [i for i, b in some.items() if not 0 <= now - b.at < self._expiry]:
+                del some[instance]
+            if not some:
+                del self._roots[root]
+
+    # -- which tree ----------------------------------------------------------------------------
+
+    def take(self, neighbour: str, offer: Offer, now: float) -> bool:
         """Take a neighbour's offer; whether there is something new to tell."""
         number, at = self._latest.get(neighbour, (-1, now))
         if offer.number <= number and now - at < self._expiry:
             return False
         self._latest[neighbour] = (offer.number, now)
         self._offers[neighbour] = offer
+        self._peers[neighbour] = None
+        self._note_root(neighbour, offer, now)
         if offer.root == self.name:  # what it does not remember to have beaten, it goes beyond
             self._own = max(self._own, offer.beat)
         self._heard_at[neighbour] = now
@@ -85,16 +190,16 @@ class Tree:
         self._heard_at.pop(neighbour, None)
         return self._choose(now)
 
-    def wake(self, now: float) -> bool:
-        """Time has passed; whether there is something to tell."""
+    def beat_on(self, now: float) -> None:
+        """A period is over."""
         self.due = now + self._period
         self._own += 1
         for root in [r for r, (_, at) in self._newest.items() if now - at > 8 * self._expiry]:
             del self._newest[root]
             self._offered.pop(root, None)
         self._mend(now)
+        self._forget_roots(now)
         self._choose(now)
-        return True
 
     def _mend(self, now: float) -> None:
         """Nothing was heard in the future, and nothing offered that was not heard."""

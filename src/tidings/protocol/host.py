@@ -40,9 +40,11 @@ class Request(msgspec.Struct, frozen=True, gc=False):
 
 
 class LinkUp(msgspec.Struct, frozen=True):
-    """The neighbour can be reached (again)."""
+    """The neighbour can be reached (again), perhaps one that nobody has configured."""
 
     neighbour: str
+    cost: float = 0.0
+    """Of a round trip, in seconds; 0 if nobody knows."""
 
 
 class LinkDown(msgspec.Struct, frozen=True):
@@ -134,6 +136,19 @@ class Send(msgspec.Struct, frozen=True, gc=False):
 
     neighbour: str
     packet: Frame | Offer
+
+
+class Connect(msgspec.Struct, frozen=True):
+    """Connect to a node, and say `LinkUp` when that is done; try until `Disconnect`."""
+
+    neighbour: str
+    address: str
+
+
+class Disconnect(msgspec.Struct, frozen=True):
+    """Connect to this node no longer."""
+
+    neighbour: str
 
 
 class Deliver(msgspec.Struct, frozen=True, gc=False):

@@ -49,6 +49,8 @@ class Offer(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=33):
     beat: int
     distance: int
     parent: str | None
+    instance: str = ""
+    """Of the root: two processes of its name would be taken for one."""
 
 
 class Way(msgspec.Struct, frozen=True, array_like=True):

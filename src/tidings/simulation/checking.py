@@ -42,7 +42,7 @@ class Hearing(Properties):
         """
         for node in self.simulation.nodes.values():
             self._check_sessions(node)
-            for tables in (node.subscriptions, node.advertisements):
+            for tables in (node.exchange.subscriptions, node.exchange.advertisements):
                 if tables is not None and not tables.audit():
                     self._fail(f"{node.name} has not computed what it tells from what it holds")
             for neighbour in node.neighbours:
@@ -120,7 +120,10 @@ def _state(simulation: Simulation) -> _State:
     return {
         (node.name, kind, port.name): hash(frozenset(table.items()))
         for node in simulation.nodes.values()
-        for kind, tables in (("wanted", node.subscriptions), ("offered", node.advertisements))
+        for kind, tables in (
+            ("wanted", node.exchange.subscriptions),
+            ("offered", node.exchange.advertisements),
+        )
         if tables is not None
         for port, table in tables.wanted.items()
         if table

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tidings.events import Filter, Notification
-from tidings.node.ports import summary
 from tidings.protocol import (
     Advertise,
     Attach,
@@ -25,6 +24,7 @@ from tidings.protocol import (
     Unsubscribe,
 )
 from tidings.protocol.requests import Answer, RequestBody
+from tidings.protocol.wishes import summary
 
 
 class Client:

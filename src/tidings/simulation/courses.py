@@ -53,9 +53,10 @@ class Start:
         time = simulation.time(at)
         lowest, node = lengths(simulation), simulation.nodes.get(at)
         stored = simulation.stores[at].content
-        if node is not None and node.deliveries is not None:
-            heard = {s: flow.upto for s, flow in node.deliveries.flows.items() if flow.upto >= 0}
-            known = dict(node.deliveries.known)
+        if node is not None:
+            flows = node.from_log.reading.flows
+            heard = {s: flow.upto for s, flow in flows.items() if flow.upto >= 0}
+            known = dict(node.from_log.reached.known)
             lowest = before(simulation, time - simulation.settings.margin)
             lowest |= {s: min(heard.get(s, t), known.get(s, t)) for s, t in (heard | known).items()}
         heard_of = frozenset(k.removeprefix("stream:") for k in stored if k.startswith("stream:"))
@@ -133,9 +134,9 @@ class Durable:
         """The broker is about to be asked for it by somebody, or by its owner again."""
         self._pending.clear()
         node = simulation.nodes.get(self.at)
-        if node is None or node.deliveries is None or body.heard is not None:
+        if node is None or body.heard is not None:
             return
-        saved = node.deliveries.saved.get(self.name)
+        saved = node.from_log.subscriptions.saved.get(self.name)
         before = self.tenures.get("" if saved is None else saved.owner)
         if before is None:
             self.checks.fail(f"{self.at} says that {saved} has {self.name}")

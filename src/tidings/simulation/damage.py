@@ -20,26 +20,45 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from tidings.delivery import Flow, Log, Publishers, Reader, Ways
+from tidings.delivery import AtMostOnce, FromLog, at_most_once, readers
+from tidings.delivery.doubts import Doubts
+from tidings.delivery.fetching import Fetching
+from tidings.delivery.log import Log
+from tidings.delivery.logs import Logs
+from tidings.delivery.publishers import Publishers
+from tidings.delivery.reading import Reading
+from tidings.delivery.streams import Reached
+from tidings.delivery.subscriptions import Subscriptions
+from tidings.delivery.ways import Ways
 from tidings.events import Filter
 from tidings.node import Node
-from tidings.node.archive import Archive
-from tidings.node.deliveries import Deliveries
-from tidings.node.learning import Learning
-from tidings.node.ports import Neighbour, Session
-from tidings.node.watches import Watches
-from tidings.overlay import Link, Tree
+from tidings.node.conversations import Conversations
+from tidings.node.ports import Neighbour
+from tidings.node.timers import Timers
+from tidings.overlay import Fixed, Link, Tree
+from tidings.protocol.parts import Session
 from tidings.routing import Statistics
+from tidings.routing.checks import Checks
+from tidings.routing.exchange import Exchange
+from tidings.routing.learning import Learning
 from tidings.routing.tables import Tables
+from tidings.routing.watches import Watches
 
 _PARTS: Final = (
-    *(Node, Deliveries, Archive, Log, Ways, Flow, Reader, Publishers, Session, Neighbour),
-    *(Link, Tree, Tables, Learning, Watches),
+    *(Node, Conversations, Timers, Neighbour, Session, Link, Fixed, Tree),
+    *(Exchange, Tables, Checks, Learning, Watches, AtMostOnce, at_most_once.Client),
+    *(FromLog, Doubts, Fetching, Log, Logs, Publishers, Reading, Reached, Subscriptions, Ways),
+    *(readers.Client, readers.Flow, readers.Reader),
 )
 _CONFIGURED: Final = {
-    *("Node.name", "Node.settings", "Node._patience", "Node._roles", "Tree.name", "Ways.own"),
-    *("Link._pause", "Link._delay", "Tree._period", "Tree._expiry", "Log._longest"),
-    *("Archive.read_limit", "Archive.part_limit", "Node._duties"),
+    *("Node.name", "Node.settings", "Node._roles", "Node._own", "Timers._duties"),
+    *("Conversations._incarnation", "Conversations._pause", "Conversations._delay"),
+    *("Conversations._patience", "Conversations._backlog", "Fixed._roles"),
+    *("Tree.name", "Tree._instance", "Tree._period", "Tree._expiry", "Link._pause", "Link._delay"),
+    *("Exchange._strategies", "Exchange._period", "Checks._shortest", "Checks._longest"),
+    *("Learning._is_durable", "AtMostOnce._enforce", "AtMostOnce._lease", "AtMostOnce._memory"),
+    *("FromLog._enforce", "FromLog._progress", "Subscriptions._margin", "Ways.own"),
+    *("Log._longest", "Logs.read_limit", "Logs.part_limit"),
 }
 """Given by the configuration, or by the code, and never changed."""
 _OPTIONAL: Final[dict[str, Callable[[Random], Any]]] = {
@@ -50,7 +69,12 @@ _OPTIONAL: Final[dict[str, Callable[[Random], Any]]] = {
     "Learning._resume_at": lambda random: {"b0": random.randrange(9)},
 }
 """What may be None, and what else it may be."""
-_TRANSIENT: Final = {"Node._now", "Node._effects", "Node._touched", "Node._stored", "Link._out"}
+_NAMED: Final = {"Reader.positions", "Ways._via", "Client.progress", "AtMostOnce._heard"}
+"""By names of streams or nodes; what is empty may get an entry, too."""
+_TRANSIENT: Final = {
+    *("Node._effects", "Node._soon", "Node._stored", "Node._was_damaged", "Tree._told"),
+    *("Conversations.now", "Conversations._touched", "Conversations._hopeless", "Link._out"),
+}
 """Set anew with each input, before it is looked at; empty between two inputs."""
 
 
@@ -68,7 +92,7 @@ class Place(NamedTuple):
 
 def damage_tables(node: Node, random: Random) -> None:
     """Put in what nobody wants and lose what somebody wants, so that nothing computed fits."""
-    for tables in (node.subscriptions, node.advertisements):
+    for tables in (node.exchange.subscriptions, node.exchange.advertisements):
         if tables is None:
             continue
         for table in tables.wanted.values():
@@ -191,7 +215,12 @@ def _other_dict(value: dict[Any, Any], random: Random, names: list[str], label: 
         case "add one" if after:
             more = _other(key, random, names, label)
             after.setdefault(more, after[key])
-        case _ if label in ("Reader.positions", "Ways._via", "Session.progress", "Node._heard"):
+        case _ if label in (
+            "Reader.positions",
+            "Ways._via",
+            "Client.progress",
+            "AtMostOnce._heard",
+        ):
             after[random.choice(names)] = 3
     return after
 

@@ -100,10 +100,10 @@ class Guarantees:
 
     def admitted(self, at: str, body: Subscribe) -> None:
         """A node is about to let a subscription in."""
-        deliveries = self.simulation.nodes[at].deliveries
+        delivery = self.simulation.nodes[at].from_log
         name = body.durable
-        if deliveries is not None and name is not None and name not in deliveries.saved:
-            ways = () if body.home == "here" else deliveries.ways.streams
+        if name is not None and name not in delivery.subscriptions.saved:
+            ways = () if body.home == "here" else delivery.reached.ways.streams
             unasked = self.simulation.stores.keys() - {broker_of(stream) for stream in ways}
             self._made[at, name] = self.simulation.now, unasked
             self._check_homes(name, {at})
@@ -126,8 +126,7 @@ class Guarantees:
 
     def has_made(self, at: str, name: str) -> bool:
         """Whether a durable subscription lives at a node, and has for a moment."""
-        deliveries = self.simulation.nodes[at].deliveries
-        is_there = deliveries is not None and name in deliveries.saved
+        is_there = name in self.simulation.nodes[at].from_log.subscriptions.saved
         return is_there and self._made[at, name][0] < self.simulation.now
 
     def durable(self, at: str, name: str, filter: Filter) -> Durable:
@@ -209,18 +208,18 @@ class Guarantees:
 
     def _check_rest(self) -> None:
         for name, node in self.simulation.nodes.items():
-            deliveries = node.deliveries
-            assert deliveries is not None
-            if deliveries.ways.streams != set(self.streams):
-                self.fail(f"{name} knows the ways of {set(deliveries.ways.streams)} only")
-            flows = deliveries.flows.values()
-            if deliveries.homes._searches:
+            delivery = node.from_log
+            ways, reading = delivery.reached.ways, delivery.reading
+            if ways.streams != set(self.streams):
+                self.fail(f"{name} knows the ways of {set(ways.streams)} only")
+            flows = reading.flows.values()
+            if delivery.subscriptions.homes._searches:
                 self.fail(f"{name} still looks for durable names at rest")
-            if deliveries._asked or deliveries.archive.reads or deliveries._starting:
+            if len(delivery.fetching) or delivery.logs.reads or reading.starting:
                 self.fail(f"{name} is still fetching at rest")
             if any(f.fetch or f.probe or f.waiting or f.probing for f in flows):
                 self.fail(f"somebody at {name} waits for a flow at rest")
-            for reader in deliveries.readers:
+            for reader in reading.readers:
                 for flow in flows:
                     if flow.stream not in reader.follows or not flow.is_live:
                         self.fail(f"{reader.session} does not follow {flow.stream} at rest")
@@ -233,7 +232,7 @@ class Guarantees:
         subscribers: Iterable[Subscriber],
     ) -> None:
         node = self.simulation.nodes[watcher.at]
-        held = node.subscriptions.wanted.values()
+        held = node.exchange.subscriptions.wanted.values()
         if is_wanted is not any(f.overlaps(filter) for table in held for f in table):
             self.fail(f"{watcher.session} is told that {filter} is wanted: {is_wanted}")
         settings, topology = self.simulation.settings, self.simulation.topology

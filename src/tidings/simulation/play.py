@@ -183,7 +183,7 @@ class Play:
             self.properties.check_owed()
             self.properties.is_damaged = False
             for node in self.simulation.nodes.values():
-                for tables in (node.subscriptions, node.advertisements):
+                for tables in (node.exchange.subscriptions, node.exchange.advertisements):
                     if tables is not None:
                         tables.repairs = 0
             for name in self.simulation.topology.nodes:
@@ -235,7 +235,7 @@ class Play:
                 advertised = settings.advertisements is None or neighbour.role != "peer"
                 if not advertised and not any(_any(c.advertisements, probe) for c in on_this_side):
                     continue  # no such event will come this way
-                table = node.subscriptions.wanted.get(neighbour, {})
+                table = node.exchange.subscriptions.wanted.get(neighbour, {})
                 admitted = any(f.matches(probe) for f in table)
                 if (wanted and not admitted) or (perfect and admitted and not wanted):
                     raise Violation(

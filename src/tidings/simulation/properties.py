@@ -19,11 +19,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
+from tidings.delivery import AtMostOnce
 from tidings.events import Filter, Notification, TidingsError
 from tidings.node import Node
-from tidings.node.ports import Neighbour, Port, count
+from tidings.node.ports import Neighbour
 from tidings.protocol import Event
 from tidings.protocol.messages import ADVERTISEMENTS, SUBSCRIPTIONS, Member, Update, View
+from tidings.protocol.parts import Port
+from tidings.protocol.wishes import count
 from tidings.routing import reduce
 from tidings.routing.statistics import Statistics
 from tidings.routing.tables import Tables
@@ -185,16 +188,19 @@ class Properties:
     def _check_sessions(self, node: Node) -> None:
         for session in node.sessions.values():
             client = self.simulation.clients.get(session.name)
-            if client is None or not client.is_alive or not session.is_connected:
+            delivery = node.delivery
+            assert isinstance(delivery, AtMostOnce)
+            is_connected = delivery.clients[session.name].is_connected
+            if client is None or not client.is_alive or not is_connected:
                 continue
-            if node.subscriptions.wanted.get(session, {}) != count(client.subscriptions):
+            if node.exchange.subscriptions.wanted.get(session, {}) != count(client.subscriptions):
                 self._fail(f"{node.name} does not hold exactly what {client.name} wants")
 
     def _check_told(self, node: Node, neighbour: Neighbour) -> None:
         """The reductions agree with the plain functions."""
-        ads = node.advertisements
+        ads = node.exchange.advertisements
         for tables, strategy in (
-            (node.subscriptions, node.settings.subscriptions),
+            (node.exchange.subscriptions, node.settings.subscriptions),
             (ads, node.settings.advertisements),
         ):
             if tables is None or strategy is None or not tables.has(neighbour):
@@ -213,7 +219,7 @@ class Properties:
     ) -> Table:
         """What a neighbour is to be told. Most steps change no table: that is not computed anew."""
         given = Given.of(tables, neighbour, strategy)
-        place = (node.name, neighbour.name, tables is node.subscriptions)
+        place = (node.name, neighbour.name, tables is node.exchange.subscriptions)
         known = self._right.get(place)
         if known is None or known[0] != given:
             known = self._right[place] = (given, given.reduced())
@@ -292,12 +298,12 @@ def _in_session(here: Neighbour, there: Neighbour) -> bool:
 def _told_tables(node: Node, neighbour: Neighbour) -> tuple[Table, Table]:
     return tuple(  # type: ignore[return-value]
         {} if tables is None or not tables.has(neighbour) else dict(tables.told(neighbour))
-        for tables in (node.subscriptions, node.advertisements)
+        for tables in (node.exchange.subscriptions, node.exchange.advertisements)
     )
 
 
 def _held(node: Node, neighbour: Neighbour, table: int) -> Table:
-    tables = node.subscriptions if table == SUBSCRIPTIONS else node.advertisements
+    tables = node.exchange.subscriptions if table == SUBSCRIPTIONS else node.exchange.advertisements
     return {} if tables is None else dict(tables.wanted.get(neighbour, {}))
 
 

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from tidings.events import TidingsError
 from tidings.node import Node, Settings
+from tidings.overlay import Role
 from tidings.protocol import (
     SESSION,
     Accepted,
@@ -522,7 +523,8 @@ class Simulation:
         """For each node, how many subscriptions of neighbours it holds."""
         return {
             name: sum(
-                sum(node.subscriptions.wanted.get(n, {}).values()) for n in node.neighbours.values()
+                sum(node.exchange.subscriptions.wanted.get(n, {}).values())
+                for n in node.neighbours.values()
             )
             for name, node in self.nodes.items()
         }
@@ -533,7 +535,7 @@ class Simulation:
             (min(name, n.name), max(name, n.name))
             for name, node in self.nodes.items()
             for n in node.neighbours.values()
-            if node.subscriptions.has(n)
+            if node.exchange.subscriptions.has(n)
         }
 
 
@@ -546,7 +548,7 @@ def _cut(effects: list[Effect], number: int) -> list[Effect]:
     return done
 
 
-def _role(topology: Topology, node: str, neighbour: str) -> str:
+def _role(topology: Topology, node: str, neighbour: str) -> Role:
     """What a neighbour is to a node."""
     parents = topology.parents or {}
     if parents.get(node) == neighbour:

@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any, Final
 
-from tidings.delivery import Log
+from tidings.delivery.log import Log
+from tidings.delivery.subscriptions import Subscriptions
 from tidings.events import Filter
 from tidings.node import Settings
-from tidings.node.deliveries import Deliveries
-from tidings.node.ports import Session
 from tidings.protocol import Event, Subscribe
 from tidings.protocol.messages import Fetch, Fetched, Frame, Offer, Seek, Sought, Streams
+from tidings.protocol.parts import Session
 from tidings.simulation.guarantees import Guarantees
 from tidings.simulation.play import Play, bound
 from tidings.simulation.properties import Violation
@@ -54,19 +54,18 @@ class Network(Simulation):
 
     def _start(self, name: str, *, was_damaged: bool = False) -> None:
         super()._start(name, was_damaged=was_damaged)
-        deliveries = self.nodes[name].deliveries
-        assert deliveries is not None
-        self._watch(name, deliveries)
-        archive = deliveries.archive
+        delivery = self.nodes[name].from_log
+        self._watch(name, delivery.subscriptions)
+        logs = delivery.logs
         tail = self._small.choice((0, 2, 100))
-        for stream, log in archive.logs.items():
-            archive.logs[stream] = Log(first=log.first, last=log.last, time=log.time, tail=tail)
-        archive.read_limit = self._small.choice((1, 3, 100))
-        archive.part_limit = self._small.choice((30, 100, 1 << 20))
+        for stream, log in logs.logs.items():
+            logs.logs[stream] = Log(first=log.first, last=log.last, time=log.time, tail=tail)
+        logs.read_limit = self._small.choice((1, 3, 100))
+        logs.part_limit = self._small.choice((30, 100, 1 << 20))
 
-    def _watch(self, name: str, deliveries: Deliveries) -> None:
+    def _watch(self, name: str, subscriptions: Subscriptions) -> None:
         """What a subscription finds is decided when it is let in, which may be later than asked."""
-        admit = deliveries._admit
+        admit = subscriptions._admit
 
         def watched(session: Session, body: Subscribe, time: float) -> None:
             self.guarantees.admitted(name, body)
@@ -75,7 +74,7 @@ class Network(Simulation):
                 subscriber.admitted(body)
             admit(session, body, time)
 
-        deliveries._admit = deliveries.homes._admit = watched  # type: ignore[method-assign]
+        subscriptions._admit = watched  # type: ignore[method-assign]
 
     def _transmit(self, channel: Channel, packet: Frame | Offer) -> None:
         body = packet.body if isinstance(packet, Frame) else None

@@ -19,8 +19,8 @@ from tidings.client import AccessDenied, Client, ConnectionFailed, CursorTooOld,
 from tidings.client.address import read_address
 from tidings.client.event import DONE
 from tidings.client.positions import read_cursor
+from tidings.delivery.logs import size
 from tidings.events import Filter, Notification, TidingsError
-from tidings.node.archive import size
 from tidings.protocol import Event as NodeEvent
 from tidings.protocol.epochs import broker_of
 from tidings.protocol.records import Rows

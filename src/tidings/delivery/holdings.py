@@ -8,23 +8,20 @@ That is stored once for each day, with what is stored anyway, and costs no sync 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from tidings.delivery.ages import DAY, FORGOTTEN, IDLE, Ages
-from tidings.protocol.host import Store
+from tidings.protocol.parts import Kernel, Shelf, Single
 
-if TYPE_CHECKING:
-    from tidings.node.node import Node
-
-_HOURS: Final = "hours"
-_USED: Final = "used:"
+HOURS: Final = Single[int]("hours", is_exact=False)
+USED: Final = Shelf[int]("used", is_exact=False)
 
 
 class Holdings:
     """The durable subscriptions in a node's store, by the day on which they were used last."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
         self.durables = Ages()
         self.hours = 0
         """The node has run for this many hours, in all its lives."""
@@ -38,25 +35,25 @@ class Holdings:
 
     def restore(self, stored: Mapping[str, Any], names: Iterable[str]) -> None:
         """Take up what an earlier node had stored of the durable subscriptions of these names."""
-        self.hours = stored.get(_HOURS, 0)
+        self.hours = HOURS.found(stored, 0)
         for name in names:
-            self.durables.use(name, stored.get(_USED + name, self.day))
+            self.durables.use(name, stored.get(USED.key(name), self.day))
 
     def pass_hour(self) -> bool:
         """Another hour is over; whether a day is."""
         self.hours += 1
-        self._node.emit(Store(_HOURS, self.hours))
+        self._kernel.emit(HOURS.put(self.hours))
         return self.hours % DAY == 0
 
     def use(self, name: str) -> None:
         """Somebody uses a durable subscription."""
         if self.durables.use(name, self.day):
-            self._node.emit(Store(_USED + name, self.day))
+            self._kernel.emit(USED.put(name, self.day))
 
     def forget(self, name: str) -> None:
         """A durable subscription is gone."""
         self.durables.forget(name)
-        self._node.emit(Store(_USED + name, None))
+        self._kernel.emit(USED.drop(name))
 
     def idle(self) -> Iterator[str]:
         """The durable subscriptions that nobody has used for so long that it is warned about."""

@@ -1,29 +1,26 @@
-"""The archive: answers fetches of a node's own streams, from memory or from its logs on disk."""
+"""Logs: a node's own streams, and answers to whoever fetches from them, from memory or disk."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from tidings.delivery import Log
+from tidings.delivery.log import Log
 from tidings.events import Notification
 from tidings.protocol.epochs import broker_of
 from tidings.protocol.host import Damaged, Read, Records, Span, Unreadable
 from tidings.protocol.messages import BEGIN, NOW, Event, Fetch, Fetched
-
-if TYPE_CHECKING:
-    from tidings.node.node import Node
+from tidings.protocol.parts import Kernel, Wants
 
 _READ: Final = 4_096
-"""So many events are read from the log at a time,"""
+"""Events read from a log at a time."""
 _PART: Final = 1 << 17
-"""and about so many bytes of them are sent at a time: a slow link has other things to carry."""
+"""Bytes of events in an answer, about: a slow link has other things to carry."""
 _RESTS: Final = 8
-"""What was read for so many readers is kept while they take it."""
+"""Readers for which the rest of what was read is kept while they take it."""
 
 
-class Archive:
+class Logs:
     """A node's logs, and whoever waits for something to be read from them.
 
     All but the last are closed: they end there for ever, and are still read.
@@ -31,9 +28,13 @@ class Archive:
     """
 
     def __init__(
-        self, node: Node, spans: Mapping[str, Span], back: Callable[[Fetched], None]
+        self,
+        kernel: Kernel,
+        wants: Wants,
+        spans: Mapping[str, Span],
+        back: Callable[[Fetched], None],
     ) -> None:
-        self._node = node
+        self._kernel, self._wants = kernel, wants
         self._back = back
         self.logs: dict[str, Log[Event]] = {
             stream: Log(first=span.first, last=span.last, time=span.time)
@@ -45,10 +46,6 @@ class Archive:
         """What is being read, and for whom."""
         self._rests: dict[tuple[str, int], tuple[Event, ...]] = {}
         """What was read and not sent yet, by the place behind which it begins."""
-        self._answers: deque[Fetched] = deque()
-        """What the node itself asked for, and has not taken yet."""
-        self._is_taken = False
-        """Whether somebody takes it, one after the other."""
         self.read_limit, self.part_limit = _READ, _PART
         self._number = 0
 
@@ -97,7 +94,7 @@ class Archive:
             raise Damaged(f"read {self._number} is under way already")
         self.reads[self._number] = fetch
         read = Read(self._number, fetch.stream, max(since, 0), fetch.after, self.read_limit)
-        self._node.emit(read)
+        self._kernel.emit(read)
 
     def records(self, input: Records) -> None:
         """What was to be read from the log has been."""
@@ -120,8 +117,6 @@ class Archive:
         self._rests.clear()
         for log in self.logs.values():
             yield from log.audit()
-        if self._is_taken or self._answers:
-            yield "answers of the log have not been taken"
         if any(number > self._number for number in self.reads):
             yield f"reads {sorted(self.reads)} are under way, and {self._number} was the last"
 
@@ -150,22 +145,20 @@ class Archive:
         filter_ = fetch.filter
         if filter_ is not None:
             return lambda event: filter_.matches(event.notification)
-        tables, advertisements = self._node.subscriptions, self._node.advertisements
-        neighbour = self._node.neighbours[fetch.path[-1]]
+        neighbour = self._kernel.neighbours[fetch.path[-1]]
+        wants = self._wants
         # What is no longer advertised is not asked for by any table, but may have been wanted.
-        ads = None
-        if advertisements is not None and advertisements.has(neighbour):
-            ads = advertisements.told(neighbour)
+        ads = wants.told_advertised(neighbour)
 
-        def wants(event: Event) -> bool:
+        def chosen(event: Event) -> bool:
             notification = event.notification
             return (
                 event.flood
-                or neighbour in tables.holders(tables.filters(notification))
+                or neighbour in wants.holders(wants.filters(notification))
                 or (ads is not None and not any(ad.matches(notification) for ad in ads))
             )
 
-        return wants
+        return chosen
 
     def _send_back(
         self,
@@ -181,21 +174,9 @@ class Archive:
         about = (fetch.stream, fetch.number, fetch.path)
         answer = Fetched(*about, since, upto, events, is_live, lost, is_damaged)
         if fetch.path:
-            self._node.send(self._node.neighbours[fetch.path[-1]], answer)
+            self._kernel.send(self._kernel.neighbours[fetch.path[-1]], answer)
         else:
-            self._answers.append(answer)
-            if not self._is_taken:
-                self._take()
-
-    def _take(self) -> None:
-        """Give the node its answers. It asks for the next part when it has one, which is given when
-        it is done with that: else it would be within as many calls as there are parts."""
-        self._is_taken = True
-        try:
-            while self._answers:
-                self._back(self._answers.popleft())
-        finally:
-            self._is_taken = False
+            self._back(answer)
 
 
 def damaged(stream: str, since: int, upto: int) -> str:

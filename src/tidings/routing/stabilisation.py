@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tidings.events import Filter
+from tidings.protocol.digest import buckets, digest, fineness, part
 from tidings.protocol.messages import Check, Differ, Repair, View
-from tidings.routing.digest import buckets, digest, fineness, part
 
 
 def check(table: int, view: View, told: Mapping[Filter, int]) -> Check:

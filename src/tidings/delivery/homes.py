@@ -13,19 +13,17 @@ So of two nodes that could ask each other, one at most makes it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import msgspec
 
-from tidings.delivery import Known, Ways
-from tidings.node.ports import Neighbour, Session
+from tidings.delivery.known import Known
+from tidings.delivery.ways import Ways
 from tidings.protocol.epochs import broker_of
 from tidings.protocol.host import Reply
 from tidings.protocol.messages import Seek, Sought
+from tidings.protocol.parts import Kernel, Neighbour, Session
 from tidings.protocol.requests import Refused, Subscribe
-
-if TYPE_CHECKING:
-    from tidings.node.node import Node
 
 
 class Search:
@@ -47,14 +45,14 @@ class Homes:
 
     def __init__(
         self,
-        node: Node,
+        kernel: Kernel,
         ways: Ways,
         known: Known,
         *,
         holds: Callable[[str], bool],
         admit: Callable[[Session, Subscribe, float], None],
     ) -> None:
-        self._node, self._ways, self._known = node, ways, known
+        self._kernel, self._ways, self._known = kernel, ways, known
         self._holds, self._admit = holds, admit
         self._searches: dict[str, dict[str, Search]] = {}
         """By session and id."""
@@ -62,7 +60,7 @@ class Homes:
         """By name."""
         self._asked: dict[int, tuple[Search, str]] = {}
         """By number, with the node that was asked."""
-        self._number = node.incarnation << 32
+        self._number = kernel.incarnation << 32
         """Answers to what an earlier node of this name asked may still be on their way."""
         self._is_due = False
         """Ways have changed since those who look were last looked after."""
@@ -73,7 +71,7 @@ class Homes:
 
     def seek(self, session: Session, body: Subscribe, time: float) -> None:
         """Let in a subscription whose name is not known here, or refuse it, as others say."""
-        search = Search(session, body, time, self._node.name)
+        search = Search(session, body, time, self._kernel.name)
         self._searches.setdefault(session.name, {})[body.id] = search
         self._makers.setdefault(search.name, {})[search] = None
         self._go_on(search)
@@ -96,17 +94,15 @@ class Homes:
                 self._asked.pop(search.asked.pop(node, 0), None)
         self._is_due = True
 
-    def settle(self) -> None:
-        """Go on where ways have changed, once all else is done.
-
-        A way may be lost while events are passed on: whoever is let in then would be told that it
-        is behind events that were matched before it was there.
-        """
-        while self._is_due:
-            self._is_due = False
-            for search in self._all():
-                if search in self._makers.get(search.name, ()):  # else it has ended meanwhile
-                    self._go_on(search)
+    def settle(self) -> bool:
+        """Go on where ways have changed, once all else is done; whether any have."""
+        if not self._is_due:
+            return False
+        self._is_due = False
+        for search in self._all():
+            if search in self._makers.get(search.name, ()):  # else it has ended meanwhile
+                self._go_on(search)
+        return True
 
     def _all(self) -> list[Search]:
         return [search for some in self._searches.values() for search in some.values()]
@@ -129,11 +125,11 @@ class Homes:
             self._number += 1
             search.asked[node] = self._number
             self._asked[self._number] = search, node
-            via = self._node.neighbours[self._ways.via(stream) or ""]
-            path = (self._node.name,)
-            self._node.send(via, Seek(stream, search.name, self._number, path))
+            via = self._kernel.neighbours[self._ways.via(stream) or ""]
+            path = (self._kernel.name,)
+            self._kernel.send(via, Seek(stream, search.name, self._number, path))
         if reachable.keys() <= search.answered:
-            others = {*map(broker_of, self._known), *self._node.neighbours}
+            others = {*map(broker_of, self._known), *self._kernel.neighbours}
             unasked = sorted(others - search.answered)
             is_unsure = bool(unasked) and search.body.home == "sure"
             self._decide(search, _unsure(unasked) if is_unsure else None)
@@ -154,7 +150,7 @@ class Homes:
 
     def _refuse(self, search: Search, reason: str) -> None:
         self._end(search)
-        self._node.emit(Reply(search.session.name, Refused(search.body.id, reason)))
+        self._kernel.emit(Reply(search.session.name, Refused(search.body.id, reason)))
 
     # -- messages ------------------------------------------------------------------------------
 
@@ -162,21 +158,21 @@ class Homes:
         """Pass the question on, or answer it."""
         if message.path[-1:] != (neighbour.name,):
             return  # nobody could be answered
-        if broker_of(message.stream) == self._node.name:
+        if broker_of(message.stream) == self._kernel.name:
             has_it = self._has(message.durable, asker=message.path[0])
-            self._node.send(neighbour, Sought(message.number, message.path, has_it))
+            self._kernel.send(neighbour, Sought(message.number, message.path, has_it))
             return
-        via = self._node.neighbours.get(self._ways.via(message.stream) or "")
+        via = self._kernel.neighbours.get(self._ways.via(message.stream) or "")
         if via is not None and via is not neighbour:
-            path = (*message.path, self._node.name)
-            self._node.send(via, msgspec.structs.replace(message, path=path))
+            path = (*message.path, self._kernel.name)
+            self._kernel.send(via, msgspec.structs.replace(message, path=path))
 
     def _has(self, name: str, *, asker: str) -> bool:
         """Whether it lives here, or is going to."""
         if self._holds(name):
             return True
         makers = list(self._makers.get(name, ()))
-        if makers and self._node.name < asker:
+        if makers and self._kernel.name < asker:
             return True
         for search in makers:
             self._refuse(search, _elsewhere(asker))
@@ -186,9 +182,9 @@ class Homes:
         """Pass an answer back on the way that the question came by, or take it."""
         path = message.path[:-1]
         if path:
-            neighbour = self._node.neighbours.get(path[-1])
+            neighbour = self._kernel.neighbours.get(path[-1])
             if neighbour is not None:
-                self._node.send(neighbour, msgspec.structs.replace(message, path=path))
+                self._kernel.send(neighbour, msgspec.structs.replace(message, path=path))
             return
         search, node = self._asked.pop(message.number, (None, ""))
         if search is not None:

@@ -1,0 +1,563 @@
+"""From a log: what is published is kept first, and then loses nothing on its way to readers.
+
+Publications go to the log before they go anywhere else. They then flow to whoever wants them;
+`reading` says how readers come into these flows and go on where they were interrupted, and
+`subscriptions` what is kept of readers that are to last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, Final
+
+from tidings.delivery.ages import HOUR
+from tidings.delivery.doubts import SHELF as DOUBTS
+from tidings.delivery.doubts import Doubts
+from tidings.delivery.fetching import Fetching
+from tidings.delivery.holdings import HOURS, USED
+from tidings.delivery.logs import Logs, size
+from tidings.delivery.publishers import Publisher, Publishers
+from tidings.delivery.readers import UNKNOWN, Client, Flow
+from tidings.delivery.reading import Reading
+from tidings.delivery.streams import HEARD, IDENTITIES, Reached
+from tidings.delivery.subscriptions import CURSORS, DURABLES, Subscriptions
+from tidings.events import Filter
+from tidings.protocol.epochs import epoch_of, stream_name
+from tidings.protocol.host import (
+    Append,
+    Damaged,
+    Drained,
+    Full,
+    Raise,
+    Recalled,
+    Records,
+    Reply,
+    Span,
+    Sync,
+    Trimmed,
+    Unreadable,
+)
+from tidings.protocol.messages import (
+    Doubt,
+    Event,
+    Fetch,
+    Fetched,
+    Heard,
+    Seek,
+    Silence,
+    Sought,
+    Streams,
+)
+from tidings.protocol.parts import Delivery, Kernel, Neighbour, Session, Shelf, Single, Wants
+from tidings.protocol.requests import (
+    SESSION,
+    Accepted,
+    Acknowledge,
+    Advertise,
+    Answer,
+    Attach,
+    Detach,
+    Doubtful,
+    Publish,
+    Refused,
+    Renew,
+    Resend,
+    Subscribe,
+    Unadvertise,
+    Unsubscribe,
+)
+from tidings.protocol.wishes import count, summary
+
+PUBLISHERS: Final = Shelf[Publisher]("publisher")
+
+
+class FromLog(Delivery):
+    """The logs, the readers and the publishers of one node."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        wants: Wants,
+        stored: Mapping[str, Any],
+        logs: Mapping[str, Span],
+        *,
+        instance: str,
+        enforce: bool,
+        margin: float,
+        progress: float,
+    ) -> None:
+        """Of `logs`, in order of epochs, the last is the current stream. Refuse what was not
+        advertised if `enforce`. Clocks differ by less than `margin`, and neighbours and clients
+        are told after each `progress` how far the streams are; both in seconds.
+        """
+        self._kernel, self._wants = kernel, wants
+        self._enforce, self._progress = enforce, progress
+        self.logs = Logs(kernel, wants, logs, lambda answer: self.reading.fetched(answer))
+        self.reached = Reached(kernel, wants, self.logs, stored, instance=instance)
+        self.doubts = Doubts(kernel, wants, self._tell_doubts)
+        self.fetching = Fetching(kernel, self.reached, self.logs)
+        self.subscriptions = Subscriptions(
+            kernel, self.reached, self.logs, self.doubts, margin=margin
+        )
+        ends = {stream: span.last for stream, span in logs.items()}
+        self.reading = Reading(
+            kernel, wants, self.reached, self.fetching, self.doubts, self.subscriptions, ends
+        )
+        self.subscriptions.bind(self.reading)
+        self.publishers = Publishers()
+        self._owners: dict[str, Client] = {}
+        """Who has each name under which is published."""
+        self._silent_since = self.logs.log.last
+        self._known_spans: dict[str, Span] = {}
+        """What was known of the logs when the host was asked for what is there."""
+
+    @property
+    def stream(self) -> str:
+        """The node's current stream."""
+        return self.logs.stream
+
+    @property
+    def clients(self) -> dict[str, Client]:
+        """By session."""
+        return self.reading.clients
+
+    # -- what it is ----------------------------------------------------------------------------
+
+    def inputs(self) -> Mapping[type, Callable[[Any], None]]:
+        return {
+            Full: self._full,
+            Drained: self._drained,
+            Records: self.logs.records,
+            Unreadable: self.logs.unreadable,
+            Trimmed: self._trimmed,
+            Heard: lambda input: self._heard(None, input),
+        }
+
+    def messages(self) -> Mapping[type, Callable[[Any, Any], None]]:
+        return {
+            Event: self._event,
+            Streams: self._told_ways,
+            Silence: self._silence,
+            Heard: self._heard,
+            Fetch: lambda neighbour, message: self.fetching.fetch(neighbour, message),
+            Fetched: self._fetched,
+            Seek: self.subscriptions.homes.asked,
+            Sought: lambda _, message: self.subscriptions.homes.told(message),
+            Doubt: self.doubts.told,
+        }
+
+    def requests(self) -> Mapping[type, Callable[[Session, Any, float], None]]:
+        subscriptions = self.subscriptions
+        return {
+            Publish: self._publish,
+            Subscribe: subscriptions.subscribe,
+            Unsubscribe: lambda session, body, _: subscriptions.unsubscribe(session, body),
+            Acknowledge: lambda session, body, _: subscriptions.acknowledge(session, body),
+            Advertise: self._advertise,
+            Unadvertise: self._unadvertise,
+            Renew: self._renew,
+            Detach: self._detach,
+        }
+
+    def saved(self) -> Collection[Shelf[Any] | Single[Any]]:
+        return (PUBLISHERS, DURABLES, CURSORS, HEARD, IDENTITIES, DOUBTS, HOURS, USED)
+
+    def kept(self) -> Mapping[str, Any]:
+        names = {PUBLISHERS.key(name): tuple(known) for name, known in self.publishers.items()}
+        return self.doubts.kept() | self.subscriptions.kept() | names
+
+    def start(self, stored: Mapping[str, Any], time: float) -> None:
+        self.reached.start()
+        self.subscriptions.restore(stored)
+        self.doubts.restore(stored)
+        for name, known in PUBLISHERS.found(stored):
+            self.publishers.restore(name, known)
+        self._forget_unused()
+        self._kernel.every(self._progress, self._beat)
+        self._kernel.every(HOUR, self._pass_hour)
+
+    # -- sessions ------------------------------------------------------------------------------
+
+    def attach(self, key: str, body: Attach) -> None:
+        """Give a session its name, from whoever has it; unless it is fenced."""
+        name = body.name or key
+        owner = self._owners.get(name)
+        if owner is not None and owner.instance == body.instance and owner.attempt > body.attempt:
+            self._answer(key, Refused(SESSION, "this process has attached again meanwhile"))
+            return
+        epoch = self._claim(name, body)
+        if epoch is None:
+            self._answer(key, Refused(SESSION, "another process has taken this name over"))
+            return
+        if owner is not None and owner.session.name != key:
+            self._kernel.close_session(owner.session)
+            reason = "another process has come under this name"
+            if owner.instance == body.instance:
+                reason = "this session goes on in another connection"
+            self._answer(owner.session.name, Refused(SESSION, reason))
+        session = self._kernel.open_session(key)
+        self._kernel.parts.attached(session)
+        client = self._client(session)
+        client.publisher, self._owners[name] = name, client
+        client.instance, client.attempt = body.instance, body.attempt
+        session.advertisements = dict(body.advertisements)
+        self._wants.become(session, {}, count(session.advertisements))
+        number = self.publishers[name].number
+        self._answer(key, Accepted("attach", number, epoch))
+        for id, filter_ in body.subscriptions.items():
+            wanted = Subscribe(id, filter_, since=body.cursor)
+            self.subscriptions.subscribe(session, wanted, 0.0)
+
+    def _claim(self, name: str, body: Attach) -> int | None:
+        """The epoch of whoever attaches under a name, on disk before it is told; None: fenced."""
+        before = self.publishers[name]
+        day = self.subscriptions.holdings.day
+        epoch = self.publishers.claim(name, body.instance, body.epoch, day=day)
+        if self.publishers[name] is not before:
+            self._kernel.emit(PUBLISHERS.put(name, self.publishers[name]))
+            self._kernel.emit(Sync())
+        return epoch
+
+    def _client(self, session: Session) -> Client:
+        client = self.clients.get(session.name)
+        if client is None:
+            client = self.clients[session.name] = Client(session)
+        return client
+
+    def asked(self, session: Session) -> None:
+        self._client(session)
+
+    def attached(self, session: Session) -> None:
+        self.subscriptions.homes.close(session)
+        client = self.clients.get(session.name)
+        is_full = client is not None and client.is_full
+        self.reading.left(session)
+        self._client(session).is_full = is_full
+
+    def left(self, session: Session) -> None:
+        """Its durable subscriptions wait for it in the store."""
+        self.subscriptions.homes.close(session)
+        client = self.clients.get(session.name)
+        if client is not None and self._owners.get(client.publisher) is client:
+            del self._owners[client.publisher]
+        self.reading.left(session)
+
+    def _detach(self, session: Session, body: Detach, time: float) -> None:
+        name = self._client(session).publisher
+        self._kernel.close_session(session)
+        if body.forget:
+            self._forget_publisher(name)
+
+    def _forget_publisher(self, name: str) -> None:
+        """It has left for good, and will not send anything again."""
+        if self.publishers.forget(name):
+            self._kernel.emit(PUBLISHERS.drop(name))
+
+    def _advertise(self, session: Session, body: Advertise, time: float) -> None:
+        self._readvertise(session, body.id, body.filter)
+
+    def _unadvertise(self, session: Session, body: Unadvertise, time: float) -> None:
+        self._readvertise(session, body.id, None)
+
+    def _readvertise(self, session: Session, id: str, after: Filter | None) -> None:
+        before = session.advertisements.pop(id, None)
+        if after is not None:
+            session.advertisements[id] = after
+        if before != after:
+            added = {} if after is None else {after: 1}
+            self._wants.advertise(session, added, {} if before is None else {before: 1})
+        self._answer(session.name, Accepted(id))
+
+    def _renew(self, session: Session, body: Renew, time: float) -> None:
+        if body.digest != summary({}, session.advertisements):
+            self._answer(session.name, Resend())
+
+    # -- what nobody uses ----------------------------------------------------------------------
+
+    def _pass_hour(self) -> None:
+        """The node has run for another hour; once a day, forget what nobody uses."""
+        holdings = self.subscriptions.holdings
+        if not holdings.pass_hour():
+            return
+        self.subscriptions.pass_day()
+        for client in self.clients.values():
+            name = client.publisher
+            if self.publishers.use(name, day=holdings.day):
+                self._kernel.emit(PUBLISHERS.put(name, self.publishers[name]))
+        self._forget_unused()
+
+    def _forget_unused(self) -> None:
+        self.subscriptions.forget_unused()
+        for name in self.subscriptions.holdings.expired(self.publishers.ages):
+            self._forget_publisher(name)
+
+    # -- publishing ----------------------------------------------------------------------------
+
+    def _publish(self, session: Session, body: Publish, time: float) -> None:
+        """Keep what is new, then let it flow."""
+        publisher = self._client(session).publisher
+        last = self.publishers[publisher].number
+        log = self.logs.log
+        tick, moment = log.last, max(time, log.time)
+        events: list[Event] = []
+        for number, notification in enumerate(body.notifications, body.number):
+            if number <= last:
+                continue
+            last = number
+            flood = self._wants.is_for_all(session, notification, enforce=self._enforce)
+            if flood is None:
+                reason = "no advertisement of yours matches this; advertise it first"
+                self._answer(session.name, Refused(str(number), reason))
+                continue
+            tick += 1
+            events.append(Event(self.stream, tick, notification, flood, moment))
+        if events:
+            self._keep(events, publisher, last)
+        self._answer(session.name, Accepted("publish", last))
+        if events:
+            own = self.reading.flows[self.stream]
+            found = self._wants.filters_of([event.notification for event in events])
+            for event, filters in zip(events, found, strict=True):
+                self._pass_on(event, None, own, filters)
+
+    def _keep(self, events: list[Event], publisher: str, number: int) -> None:
+        self.logs.log.extend(events, sum(size(e.notification) for e in events))
+        day = self.subscriptions.holdings.day
+        kept = self.publishers.keep(publisher, number, day=day)
+        self._kernel.emit(Append(tuple(events)))
+        self._kernel.emit(PUBLISHERS.put(publisher, kept))
+        self._kernel.emit(Sync())
+
+    def _event(self, neighbour: Neighbour, event: Event) -> None:
+        """An event comes by a neighbour; by another than its stream's way, it is a straggler."""
+        if self.reached.ways.via(event.stream) == neighbour.name:
+            self.reached.hear(event.stream, event.tick)
+            filters = self._wants.filters(event.notification)
+            self._pass_on(event, neighbour, self.reading.flow(event.stream), filters)
+
+    def _pass_on(
+        self, event: Event, source: Neighbour | None, flow: Flow, filters: list[Filter]
+    ) -> None:
+        if flow.is_live and (event.tick > flow.upto or source is None):
+            flow.upto = event.tick
+            self.reading.notify(event, filters)
+        kernel, wants = self._kernel, self._wants
+        if kernel.neighbours:
+            targets = wants.holders(filters)
+            for neighbour in kernel.neighbours.values():
+                if neighbour is not source and (
+                    neighbour in targets or (event.flood and wants.is_told(neighbour))
+                ):
+                    kernel.pass_on(neighbour, event)
+
+    # -- ways ----------------------------------------------------------------------------------
+
+    def opened(self, neighbour: Neighbour) -> None:
+        """What was known by it is void, and all is told anew."""
+        self.closed(neighbour)
+        self.reached.tell(neighbour)
+        self.doubts.tell(neighbour)
+
+    def closed(self, neighbour: Neighbour) -> None:
+        self._anew(self.reached.ways.lost(neighbour.name))
+
+    def _told_ways(self, neighbour: Neighbour, message: Streams) -> None:
+        """Streams come by a neighbour, or come anew, or no longer."""
+        if not neighbour.sees(message.view):
+            return
+        for stream, tick in message.ticks.items():
+            self.reached.hear(stream, tick)
+        self._anew(self.reached.ways.told(neighbour.name, message.ways))
+
+    def advertised(self, neighbour: Neighbour, *, has_grown: bool) -> None:
+        self._anew(self.reading.advertised(neighbour, has_grown=has_grown))
+
+    def repaired(self, neighbour: Neighbour) -> None:
+        """It was not sent all it wanted, for its table was wrong: let it fetch."""
+        self.doubts.add()
+        self.reached.tell(neighbour)
+
+    def _anew(self, streams: list[str]) -> None:
+        """The flows of these streams have been interrupted."""
+        if streams:
+            self.reading.anew(streams)
+            self.subscriptions.homes.anew(streams)
+
+    def _fetched(self, neighbour: Neighbour, message: Fetched) -> None:
+        """An answer comes, for this node or for one behind it."""
+        self.reached.hear(message.stream, message.upto)
+        if not self.fetching.passed_back(message):
+            self.reading.fetched(message)
+
+    # -- streams that go back ------------------------------------------------------------------
+
+    def _heard(self, neighbour: Neighbour | None, message: Heard) -> None:
+        """Streams were heard so far. Beyond the end of its own, this node must have been before:
+        its store went back, and the ticks behind that end must not be given out again."""
+        self.reached.tell_heard(dict(message.upto), besides=neighbour)
+        tick = message.upto.get(self.stream, 0)
+        if tick > self.logs.log.last:
+            self._raise(tick)
+
+    def _raise(self, known: int) -> None:
+        """Begin a stream of the next epoch. Readers go over to it; no tick is used twice."""
+        before, last = self.stream, self.logs.log.last
+        stream = stream_name(self._kernel.name, epoch_of(before) + 1)
+        self._kernel.emit(Raise(stream, _raised(before, last, known, stream)))
+        self.reached.begin(stream)
+        self.reading.begin_own(stream)
+        self._silent_since = 0
+        self.reached.tell_all([stream])
+        for reader in list(self.reading.readers):
+            self.reading.follow_epochs(reader, [stream])
+            self.reading.begin(reader, stream)
+            self.reading.tell_state(reader)
+
+    # -- silence -------------------------------------------------------------------------------
+
+    def _silence(self, neighbour: Neighbour, message: Silence) -> None:
+        """Nothing more is to be expected up to these ticks."""
+        ways = self.reached.ways
+        upto = {s: t for s, t in message.upto.items() if ways.via(s) == neighbour.name}
+        for stream, tick in upto.items():
+            self.reached.hear(stream, tick)
+            flow = self.reading.flow(stream)
+            if flow.is_live:
+                if self.reading.is_ahead(flow, tick):
+                    self.doubts.add()
+                flow.upto = tick
+        self._tell_silence(upto, besides=neighbour)
+
+    def _tell_silence(self, upto: dict[str, int], besides: Neighbour | None = None) -> None:
+        if upto:
+            for neighbour in self._kernel.neighbours.values():
+                if neighbour is not besides and self._wants.is_told(neighbour):
+                    self._kernel.send(neighbour, Silence(upto))
+
+    def _beat(self) -> None:
+        """Now and then: tell neighbours and clients how far everything is."""
+        self.reached.beat(self._progress)
+        last = self.logs.log.last
+        if last > self._silent_since:
+            self._silent_since = last
+            self._tell_silence({self.stream: last})
+        self.reading.tell_progress()
+
+    # -- doubts --------------------------------------------------------------------------------
+
+    def doubted(self) -> None:
+        self.doubts.add()
+
+    def _tell_doubts(self) -> None:
+        for reader in self.reading.readers:
+            self._answer(reader.session, Doubtful(reader.id, self.doubts.count))
+
+    # -- clients that do not read --------------------------------------------------------------
+
+    def _full(self, input: Full) -> None:
+        client = self.clients.get(input.session)
+        if client is not None:
+            self.reading.full(client)
+
+    def _drained(self, input: Drained) -> None:
+        client = self.clients.get(input.session)
+        if client is not None:
+            self.reading.drained(client)
+
+    def _trimmed(self, input: Trimmed) -> None:
+        self.logs.logs[input.stream].trim(input.first)
+
+    def _answer(self, session: str, answer: Answer) -> None:
+        self._kernel.emit(Reply(session, answer))
+
+    def settle(self) -> bool:
+        return self.subscriptions.homes.settle()
+
+    # -- auditing ------------------------------------------------------------------------------
+
+    def digest_told(self, neighbour: Neighbour) -> int | None:
+        return self.reached.ways.digest_told(neighbour.name)
+
+    def digest_held(self, neighbour: Neighbour) -> int | None:
+        return self.reached.ways.digest_held(neighbour.name)
+
+    def size(self, session: Session) -> int:
+        client = self.clients.get(session.name)
+        return 0 if client is None else len(client.readers)
+
+    def look_after(self, patience: float) -> None:
+        self._silent_since = UNKNOWN
+        self.reading.look_after(self._kernel.now, patience)
+        self.subscriptions.homes.anew(list(self.reached.ways.streams))
+
+    def audit(self, sessions: Collection[Session]) -> Iterator[str]:
+        yield from self.logs.audit()
+        yield from self.reached.audit()
+        yield from self.fetching.audit()
+        yield from self._audit_names()
+        for stream, log in self.logs.logs.items():
+            own = self.reading.flows.get(stream)
+            if own is None or not own.is_live or own.upto != log.last:
+                yield f"the node's own flow of {stream} is not where its log is"
+        yield from self.reading.audit(sessions)
+        yield from self.subscriptions.audit(self.reading.readers)
+
+    def _audit_names(self) -> Iterator[str]:
+        sessions = self._kernel.sessions
+        if self.clients.keys() != sessions.keys():
+            yield f"{sorted(self.clients)} are clients, of {sorted(sessions)}"
+        clients = [client for client in self.clients.values() if not client.session.is_own]
+        if len(self._owners) != len(clients):
+            yield f"{len(clients)} sessions have {len(self._owners)} names"
+        for client in clients:
+            session = client.session
+            if sessions.get(session.name) is not session:
+                yield f"{session.name} is somebody else's session"
+            if self._owners.get(client.publisher) is not client:
+                yield f"{session.name} does not have the name {client.publisher}"
+            if self.publishers[client.publisher].instance != client.instance:
+                yield f"{client.publisher} is not {client.instance}"
+            advertised = self._wants.advertised_by(session)
+            if advertised is not None and advertised != count(session.advertisements):
+                yield f"what {session.name} advertises is not in the table"
+
+    def recall(self) -> None:
+        logs = self.logs.logs.items()
+        self._known_spans = {s: Span(log.first, log.last, log.time) for s, log in logs}
+
+    def recalled(self, found: Recalled) -> None:
+        self._compare_logs(self._known_spans, found.logs)
+        for client in list(self.clients.values()):
+            session = client.session
+            is_full = found.sessions.get(session.name)
+            if session.is_own:
+                continue
+            if is_full is None:
+                self._kernel.close_session(session)
+            elif is_full and not client.is_full:
+                self.reading.full(client)
+            elif client.is_full and not is_full:
+                self.reading.drained(client)
+        for name in found.sessions.keys() - self.clients.keys():
+            self._answer(name, Resend())
+
+    def _compare_logs(self, known: Mapping[str, Span], spans: Mapping[str, Span]) -> None:
+        """`known` is what was known when the host was asked; both may have moved on since."""
+        logs = self.logs.logs
+        if not known.keys() <= spans.keys() <= logs.keys():
+            raise Damaged(f"{sorted(spans)} are kept, of logs {sorted(logs)}")
+        for stream, span in spans.items():
+            log, before = logs[stream], known.get(stream, Span())
+            if not (before.first <= span.first and before.last <= span.last <= log.last):
+                raise Damaged(f"{span} is kept of {stream}, and {before} was known")
+            if span.last == log.last and span.time != log.time:
+                raise Damaged(f"{stream} ends at {span.time}, not at {log.time}")
+            log.trim(span.first)
+
+
+def _raised(before: str, last: int, known: int, stream: str) -> str:
+    return (
+        f"{before} ends at tick {last} here, but was heard up to {known} elsewhere: the store went "
+        f"back without a trace. {before} is closed at {last}, and {stream} begins. Events behind "
+        f"{last} that were published before are lost here; whoever is ahead is told"
+    )

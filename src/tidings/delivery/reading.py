@@ -1,0 +1,634 @@
+"""Reading: how readers come into the flows of streams, and go on where these were interrupted.
+
+As long as no link on the way has been interrupted, all that is wanted arrives by itself. After an
+interruption the streams that come by that link are told anew, all the way down, and every node
+with readers fetches what it may have missed from the log of the stream's own node. The fetch
+travels behind all that the node wants, so what is published after it was answered flows by itself
+again. That is also how a reader begins, now or in the past, and why its start is a definite tick.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+
+import msgspec
+
+from tidings.delivery.copies import FOR, as_told
+from tidings.delivery.doubts import Doubts
+from tidings.delivery.fetching import Fetching
+from tidings.delivery.logs import damaged
+from tidings.delivery.readers import UNKNOWN, Client, Flow, Reader
+from tidings.delivery.streams import Reached
+from tidings.events import Filter, Notification
+from tidings.protocol.epochs import broker_of, comes_after, epoch_of
+from tidings.protocol.host import Deliver, Reply
+from tidings.protocol.messages import BEGIN, NOW, Event, Fetched
+from tidings.protocol.parts import Kernel, Neighbour, Session, Version, Wants
+from tidings.protocol.requests import (
+    Accepted,
+    Answer,
+    Cursor,
+    Missed,
+    Progress,
+    Refused,
+)
+from tidings.protocol.wishes import count
+
+
+class Starts:
+    """Who is told that a durable reader has begun, or that its saved place cannot be."""
+
+    def started(self, reader: Reader) -> None:
+        """It has begun everywhere: where, in `reader.starts`."""
+
+    def goes_back(self, reader: Reader, stream: str, tick: int) -> None:
+        """Nothing was ever told of a stream that ends before the reader's place in it."""
+
+    def ended(self, reader: Reader) -> None:
+        """It reads no more."""
+
+
+class Reading:
+    """The readers of a node, and the flows that they follow."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        wants: Wants,
+        reached: Reached,
+        fetching: Fetching,
+        doubts: Doubts,
+        starts: Starts,
+        ends: Mapping[str, int],
+    ) -> None:
+        """`ends` are the last ticks of the node's own streams."""
+        self._kernel, self._wants = kernel, wants
+        self._reached, self._fetching, self._doubts = reached, fetching, doubts
+        self._starts = starts
+        self.clients: dict[str, Client] = {}
+        """By session."""
+        self.flows = {stream: _own_flow(stream, last) for stream, last in ends.items()}
+        self.readers: dict[Reader, None] = {}
+        self.starting: dict[Reader, None] = {}
+        """Those that have not begun in every stream yet."""
+        self._by_filter: dict[Filter, dict[Reader, None]] = {}
+
+    def flow(self, stream: str) -> Flow:
+        """A stream as it comes here."""
+        flow = self.flows.get(stream)
+        if flow is None:
+            flow = self.flows[stream] = Flow(stream)
+        return flow
+
+    def begin_own(self, stream: str) -> None:
+        """The node has a new stream, in which nothing is yet."""
+        self.flows[stream] = _own_flow(stream, 0)
+
+    # -- delivering ----------------------------------------------------------------------------
+
+    def notify(self, event: Event, filters: Iterable[Filter]) -> None:
+        """Deliver an event of a flow to the readers that follow it."""
+        if FOR in event.notification.attributes:
+            self._notify_addressees(event, filters)
+            return
+        stream, tick, by_filter = event.stream, event.tick, self._by_filter
+        told: dict[str, list[str]] = {}
+        for filter_ in filters:
+            for reader in by_filter.get(filter_, ()):
+                if stream in reader.follows and tick > reader.positions[stream]:
+                    ids = told.get(reader.session)
+                    if ids is None:
+                        told[reader.session] = [reader.id]
+                    else:
+                        ids.append(reader.id)
+        for name, ids in told.items():
+            client = self.clients[name]
+            if client.is_full:
+                for id in ids:
+                    client.readers[id].missed += 1
+            else:
+                self._kernel.emit(Deliver(name, event, tuple(ids)))
+
+    def _notify_addressees(self, event: Event, filters: Iterable[Filter]) -> None:
+        """Deliver a copy for bulk subscribers: to each of them as if it were for nobody else."""
+        stream = event.stream
+        for filter_ in filters:
+            for reader in self._by_filter.get(filter_, ()):
+                if stream in reader.follows and event.tick > reader.positions[stream]:
+                    own = as_told(event.notification, reader.addressee)
+                    if own is None:
+                        continue
+                    if self.clients[reader.session].is_full:
+                        reader.missed += 1
+                    else:
+                        self._deliver(reader, event, own)
+
+    def _deliver(self, reader: Reader, event: Event, said: Notification) -> None:
+        told = msgspec.structs.replace(event, notification=said)
+        self._kernel.emit(Deliver(reader.session, told, (reader.id,)))
+
+    # -- beginning -----------------------------------------------------------------------------
+
+    def add(self, reader: Reader) -> None:
+        """Begin to read. It is accepted once it has begun in every stream that is there."""
+        client = self.clients[reader.session]
+        self.readers[reader] = self.starting[reader] = None
+        client.readers[reader.id] = reader
+        self._by_filter.setdefault(reader.filter, {})[reader] = None
+        self._wants.want(client.session, {reader.filter: 1}, {})
+        streams = self._reached.ways.streams
+        self.follow_epochs(reader, streams)
+        for stream in list(streams):
+            if reader in self.readers:  # it may have been refused in the last one
+                self.begin(reader, stream)
+        if reader in self.readers:
+            self.tell_state(reader)
+
+    def follow_epochs(self, reader: Reader, streams: Iterable[str]) -> None:
+        """Whoever has a position in a node's stream wants all of the one that comes after it.
+
+        To be called for all streams that turn up together: a place that is found by its time in
+        one of them says nothing about the others.
+        """
+        new = [
+            s
+            for s in streams
+            if epoch_of(s) > 1 and s not in reader.positions and s not in reader.timed
+        ]
+        begun = [s for s in new if comes_after(s, reader.positions)]
+        reader.timed.update(set(new).difference(begun))
+        for stream in begun:
+            reader.positions[stream] = 0
+            reader.begins(stream, 0)
+
+    def begin(self, reader: Reader, stream: str) -> None:
+        """Bring a reader into a stream, or back into it."""
+        flow = self.flow(stream)
+        position = reader.positions.get(stream)
+        if position is None and not reader.begins_now:
+            self._fetch_for(reader, stream, BEGIN, after=reader.begun)
+        elif not self._is_covered(flow, reader.filter):
+            if position is None:
+                flow.waiting[reader] = None
+                self._probe(flow)
+            else:
+                self._fetch_for(reader, stream, position)
+        elif position is None or position == flow.upto:
+            self._follow(reader, flow, flow.upto)
+        else:
+            self._fetch_for(reader, stream, position)
+
+    def _is_covered(self, flow: Flow, filter: Filter) -> bool:
+        """Whether a flow holds all that the filter matches, so that a reader may just follow it.
+
+        That nothing had to be told for it says so, unless that was because nobody advertises it:
+        then events that were advertised before may still be on their way to others.
+        """
+        if self._reached.is_own(flow.stream):
+            return True
+        via = self._reached.via(flow.stream)
+        if via is None or not flow.is_live or flow.told != via.told:
+            return False
+        if not self._wants.is_advertised:
+            return True
+        return any(told.covers(filter) for told in self._wants.told(via))
+
+    def _follow(self, reader: Reader, flow: Flow, position: int) -> None:
+        reader.begins(flow.stream, position)
+        reader.positions[flow.stream] = position
+        if reader.durable is None or not self.clients[reader.session].is_full:
+            reader.follows.add(flow.stream)
+        self.tell_state(reader)
+
+    def tell_state(self, reader: Reader) -> None:
+        """Accept a reader that has started everywhere; tell it whether it is live."""
+        reachable = self._reached.ways.streams
+        if reader in self.starting:
+            if not reader.positions.keys() >= reachable:
+                return
+            del self.starting[reader]
+            self._begin_out_of_reach(reader)
+            self._starts.started(reader)
+            self._tell_missed(reader)
+            cursor, doubts = self.cursor(reader), self._doubts.count
+            self._reply(
+                reader, Accepted(reader.id, cursor=cursor, begun=reader.begun, doubts=doubts)
+            )
+        is_live = reader.follows >= reachable
+        if is_live is not reader.is_live:
+            reader.is_live = is_live
+            self._tell_missed(reader)
+            self._reply(reader, Progress(reader.id, self.cursor(reader), is_live))
+
+    def _begin_out_of_reach(self, reader: Reader) -> None:
+        """What begins now begins behind what was heard of a stream that cannot be reached."""
+        if reader.begins_now:
+            reader.begins_now = False
+            for stream, tick in self._reached.known.items():
+                if stream not in reader.positions:
+                    reader.begins(stream, tick)
+                    reader.positions[stream] = tick
+                    reader.unreached.add(stream)
+
+    def cursor(self, reader: Reader) -> Cursor:
+        """Where a reader is in each stream."""
+        return {s: self._position(reader, s) for s in reader.positions}
+
+    def _position(self, reader: Reader, stream: str) -> int:
+        position = reader.positions[stream]
+        return max(position, self.flow(stream).upto) if stream in reader.follows else position
+
+    # -- ending --------------------------------------------------------------------------------
+
+    def remove(self, reader: Reader) -> None:
+        """Its client wants it no longer."""
+        self._forget(reader)
+        self._wants.want(self.clients[reader.session].session, {}, {reader.filter: 1})
+
+    def left(self, session: Session) -> None:
+        """Its client is gone."""
+        client = self.clients.pop(session.name, None)
+        for reader in [] if client is None else list(client.readers.values()):
+            self._forget(reader)
+
+    def _forget(self, reader: Reader) -> None:
+        del self.readers[reader]
+        client = self.clients.get(reader.session)
+        if client is not None:
+            del client.readers[reader.id]
+        self.starting.pop(reader, None)
+        self._starts.ended(reader)
+        same = self._by_filter[reader.filter]
+        del same[reader]
+        if not same:
+            del self._by_filter[reader.filter]
+        for flow in self.flows.values():
+            flow.waiting.pop(reader, None)
+            flow.probing.pop(reader, None)
+        for number in reader.fetches.values():
+            self._fetching.forget(number)
+
+    def end(self, reader: Reader, reason: str) -> None:
+        """It may not go on."""
+        self._tell_missed(reader)
+        self.remove(reader)
+        self._reply(reader, Refused(reader.id, reason))
+
+    def _end_too_old(self, reader: Reader, message: Fetched, position: int) -> None:
+        """What comes next for a reader is no longer kept, cannot be read, or is not what it was."""
+        self._end_at(reader, message.stream, position, message.place, _too_old(message, position))
+
+    def _end_at(self, reader: Reader, stream: str, position: int, since: int, reason: str) -> None:
+        """A reader cannot go on from its position in a stream, but from another tick."""
+        cursor = {**self.cursor(reader), stream: since}
+        self._tell_missed(reader)
+        self.remove(reader)
+        reason = f"{reason}; continue from {stream}:{since}"
+        self._reply(reader, Refused(reader.id, reason, cursor, stream, position))
+
+    # -- slow readers --------------------------------------------------------------------------
+
+    def full(self, client: Client) -> None:
+        """Those of its readers that may miss nothing stay where they are, and fetch it later."""
+        client.is_full = True
+        for reader in client.readers.values():
+            if reader.durable is not None:
+                for stream in reader.follows:
+                    reader.positions[stream] = self._position(reader, stream)
+                reader.follows.clear()
+                self.tell_state(reader)
+
+    def drained(self, client: Client) -> None:
+        """Go on; whoever has missed something is told so."""
+        client.is_full = False
+        for reader in list(client.readers.values()):
+            self._tell_missed(reader)
+            for stream in list(self._reached.ways.streams):
+                flow = self.flow(stream)
+                if reader in self.readers and not (
+                    stream in reader.follows
+                    or stream in reader.fetches
+                    or reader in flow.waiting
+                    or reader in flow.probing
+                ):
+                    self.begin(reader, stream)
+
+    def _tell_missed(self, reader: Reader) -> None:
+        """No cursor may pass over what was missed before that was said."""
+        if reader.missed or reader.lost:
+            cursor = self.cursor(reader)
+            self._reply(reader, Missed(reader.id, reader.missed, cursor, reader.lost))
+            reader.missed = reader.lost = 0
+
+    def tell_progress(self) -> None:
+        """Let all clients know how far everything is."""
+        cursor = {s: f.upto for s, f in self.flows.items() if f.is_live}
+        for name, client in self.clients.items():
+            if client.readers and not client.is_full:
+                news = {s: t for s, t in cursor.items() if t > client.progress.get(s, -1)}
+                if news:
+                    client.progress.update(news)
+                    self._kernel.emit(Reply(name, Progress("", news, True)))
+
+    def _reply(self, reader: Reader, answer: Answer) -> None:
+        self._kernel.emit(Reply(reader.session, answer))
+
+    # -- interruptions -------------------------------------------------------------------------
+
+    def anew(self, streams: list[str]) -> None:
+        """The flows of these streams have been interrupted: go on where they were."""
+        reached = self._reached
+        reachable = [s for s in streams if reached.ways.via(s) is not None]
+        for reader in self.readers:
+            self.follow_epochs(reader, reachable)
+        flows = [self.flow(stream) for stream in streams]
+        for flow in flows:
+            self._check_identity(flow)
+        # First of all: what is fetched depends on whether its node knows that it went back.
+        reached.tell_heard({stream: reached.known.get(stream, 0) for stream in streams})
+        for flow in flows:
+            self.resume(flow)
+        reached.tell_all(streams)
+        for reader in list(self.readers):
+            self.tell_state(reader)
+
+    def resume(self, flow: Flow) -> None:
+        """Ask for whatever may be missing in a flow."""
+        for number in (flow.fetch, flow.probe):
+            self._fetching.forget(number)
+        flow.break_off()
+        is_reachable = self._reached.ways.via(flow.stream) is not None
+        if not is_reachable:
+            flow.waiting.clear()
+        is_followed = False
+        for reader in list(self.readers):
+            self._fetching.forget(reader.fetches.pop(flow.stream, 0))
+            if flow.stream in reader.follows:
+                is_followed = True
+            elif is_reachable and reader not in flow.waiting:
+                self.begin(reader, flow.stream)
+        if is_reachable:
+            if is_followed:
+                flow.fetch = self._fetching.ask(flow.stream, flow.upto)
+            self._probe(flow)
+
+    def _check_identity(self, flow: Flow) -> None:
+        """Under the name of a stream comes another one: no position in the old one holds in it."""
+        identity = self._reached.ways.way(flow.stream).identity
+        if not identity or identity == flow.identity:
+            return
+        if flow.identity:
+            for reader in [r for r in self.readers if flow.stream in r.positions]:
+                position = self._position(reader, flow.stream)
+                reader.follows.discard(flow.stream)
+                if position > 0:
+                    reason = _another(flow.stream, position)
+                    self._end_at(reader, flow.stream, position, 0, reason)
+            flow.upto = UNKNOWN
+            self._reached.known[flow.stream] = 0
+        flow.identity = identity
+
+    def look_after(self, now: float, patience: float) -> None:
+        """Ask again what was not answered for too long."""
+        late = self._fetching.late(now, patience)
+        for flow in [f for f in self.flows.values() if late & self._questions(f)]:
+            self.resume(flow)
+        for client in self.clients.values():
+            told = client.progress.items()
+            client.progress = {s: t for s, t in told if s in self.flows and t <= self.flows[s].upto}
+
+    def _questions(self, flow: Flow) -> set[int]:
+        numbers = {r.fetches[flow.stream] for r in self.readers if flow.stream in r.fetches}
+        return {flow.fetch, flow.probe, *numbers}
+
+    # -- fetching ------------------------------------------------------------------------------
+
+    def _fetch_for(self, reader: Reader, stream: str, since: int, *, after: float = 0.0) -> None:
+        if not self.clients[reader.session].is_full:
+            asked = self._fetching.ask(stream, since, reader.filter, after=after, reader=reader)
+            reader.fetches[stream] = asked
+
+    def _probe(self, flow: Flow) -> None:
+        """Ask a stream where it is, for all that begin now."""
+        if flow.waiting and not flow.probe and self._reached.ways.via(flow.stream) is not None:
+            flow.probing, flow.waiting = flow.waiting, {}
+            flow.probe = self._fetching.ask(flow.stream, NOW)
+
+    def fetched(self, message: Fetched) -> None:
+        """Something has been asked for, and this is the answer."""
+        asked = self._fetching.answered(message.number)
+        if asked is None:
+            return  # somebody has lost interest, or the flow was interrupted meanwhile
+        reader, told = asked
+        flow = self.flow(message.stream)
+        if reader is not None:
+            self._fetched_for(reader, flow, message, told)
+        elif message.number == flow.fetch:
+            self._filled(flow, message, told)
+        elif message.number == flow.probe:
+            flow.probe = 0
+            self._lives(flow, message.upto, told)
+            for waiting in list(flow.probing):
+                self._follow(waiting, flow, message.upto)
+            flow.probing = {}
+            self._probe(flow)
+
+    def _lives(self, flow: Flow, upto: int, told: Version) -> None:
+        """The way is open, and told what was wanted; unless readers wait for a gap to be filled,
+        the flow goes on from here."""
+        if flow.is_live:
+            flow.upto = max(flow.upto, upto)
+            flow.told = max(flow.told, told)
+        elif not flow.fetch:
+            flow.is_live, flow.upto, flow.told = True, upto, told
+
+    def _fetched_for(self, reader: Reader, flow: Flow, message: Fetched, told: Version) -> None:
+        reader.fetches.pop(flow.stream, None)
+        if message.lost:
+            position = message.since if message.is_damaged else 0
+            self._lost(reader, message, reader.positions.get(flow.stream, position))
+            return
+        reader.unreached.discard(flow.stream)
+        reader.begins(flow.stream, message.since)
+        for event in message.events:
+            if FOR not in event.notification.attributes:
+                self._kernel.emit(Deliver(reader.session, event, (reader.id,)))
+            elif (own := as_told(event.notification, reader.addressee)) is not None:
+                self._deliver(reader, event, own)
+        reader.positions[flow.stream] = message.upto
+        if message.is_live:
+            self._lives(flow, message.upto, told)
+            self._follow(reader, flow, message.upto)
+            return
+        if reader not in self.starting:
+            self._reply(reader, Progress(reader.id, {flow.stream: message.upto}, False))
+        self.tell_state(reader)
+        self._fetch_for(reader, flow.stream, message.upto)
+
+    def _lost(self, reader: Reader, message: Fetched, position: int) -> None:
+        """What comes next is no longer kept; a live reader goes on if it has only just begun."""
+        stream = message.stream
+        is_untold = stream in reader.unreached and not message.is_damaged
+        if is_untold and position > message.since:
+            # What its broker has lost was told to others; what comes now is of the next epoch.
+            reader.positions[stream] = message.since
+            self._starts.goes_back(reader, stream, message.since)
+            self._fetch_for(reader, stream, message.since)
+        elif is_untold and reader.durable is None:
+            reader.lost += message.since - position
+            reader.positions[stream] = message.since
+            self._tell_missed(reader)
+            self._fetch_for(reader, stream, message.since)
+        else:
+            self._end_too_old(reader, message, position)
+
+    def _filled(self, flow: Flow, message: Fetched, told: Version) -> None:
+        """(A part of) what an interrupted flow is lacking for those that follow it."""
+        flow.fetch = 0
+        if message.lost and message.since < flow.upto:
+            self._went_back(flow, message)
+            return
+        if message.lost:
+            self._lose(flow, message)
+        for event in message.events:
+            if event.tick > flow.upto:
+                self.notify(event, self._wants.filters(event.notification))
+        flow.upto = message.upto
+        if message.is_live:
+            flow.is_live, flow.told = True, told
+        else:
+            flow.fetch = self._fetching.ask(flow.stream, flow.upto)
+
+    def _lose(self, flow: Flow, message: Fetched) -> None:
+        """What an interrupted flow is lacking is no longer kept, or cannot be read."""
+        before, flow.upto = flow.upto, message.place
+        for reader in [r for r in self.readers if flow.stream in r.follows]:
+            position = max(reader.positions[flow.stream], before)
+            if message.place <= position:
+                continue  # it is ahead of the flow, and lacks nothing
+            if reader.durable is not None or message.is_damaged:
+                self._end_too_old(reader, message, position)
+                continue
+            reader.positions[flow.stream] = message.place
+            reader.lost += message.place - position
+            if not self.clients[reader.session].is_full:
+                self._tell_missed(reader)
+
+    def _went_back(self, flow: Flow, message: Fetched) -> None:
+        """A stream ends before what has come of it: whoever follows it is told."""
+        for reader in [r for r in self.readers if flow.stream in r.follows]:
+            self._end_too_old(reader, message, self._position(reader, flow.stream))
+        flow.upto = UNKNOWN
+        self._reached.known[flow.stream] = message.upto
+        self._probe(flow)
+
+    def advertised(self, neighbour: Neighbour, *, has_grown: bool) -> list[str]:
+        """More is advertised by a neighbour: the streams of which readers may hear more.
+
+        Its flows begin anew if what is wanted of it has grown by that. If not, it may have been
+        told the same for another reader a moment ago: then those that do not hold that yet do.
+        """
+        ways = self._reached.ways
+        streams = [s for s in ways.streams if ways.via(s) == neighbour.name]
+        return [s for s in streams if has_grown or self.flow(s).told != neighbour.told]
+
+    def is_ahead(self, flow: Flow, tick: int) -> bool:
+        """Whether anybody here is ahead of what has come by; they go on from there."""
+        ahead = [r for r in self.readers if flow.stream in r.follows]
+        ahead = [r for r in ahead if r.positions[flow.stream] > tick]
+        for reader in ahead:
+            reader.positions[flow.stream] = tick
+        return bool(ahead) or flow.upto > tick
+
+    # -- auditing ------------------------------------------------------------------------------
+
+    def audit(self, sessions: Collection[Session]) -> Iterator[str]:
+        """Whatever cannot be true of it."""
+        yield from self._audit_flows()
+        readers = self.readers
+        if sum(len(client.readers) for client in self.clients.values()) != len(readers):
+            yield "a session has a reader that is not there, or lacks one"
+        if sum(len(same) for same in self._by_filter.values()) != len(readers):
+            yield "there are readers without a filter, or filters without a reader"
+        if not self.starting.keys() <= readers.keys():
+            yield "somebody starts who is not there"
+        for session in sessions:
+            client = self.clients.get(session.name)
+            if client is None:
+                yield f"{session.name} is no client"
+                continue
+            for id, reader in client.readers.items():
+                if reader not in readers or (reader.session, reader.id) != (session.name, id):
+                    yield f"{session.name} does not have the reader {id}"
+                else:
+                    yield from self._audit_reader(reader, client)
+            wanted = count({id: reader.filter for id, reader in client.readers.items()})
+            if self._wants.wanted(session) != wanted:
+                yield f"what {session.name} wants is not in the table"
+
+    def _audit_flows(self) -> Iterator[str]:
+        followed = {stream for reader in self.readers for stream in reader.follows}
+        for stream, flow in self.flows.items():
+            if flow.stream != stream:
+                yield f"flow {stream} is that of {flow.stream}"
+            if any(number and number not in self._fetching for number in (flow.fetch, flow.probe)):
+                yield f"flow {stream} waits for what was not asked"
+            if flow.is_live and flow.fetch:
+                yield f"flow {stream} is live, and lacks something"
+            if not (flow.waiting.keys() | flow.probing.keys()) <= self.readers.keys():
+                yield f"somebody waits for flow {stream} who is not there"
+            if flow.probing and not flow.probe:
+                yield f"flow {stream} has not been asked where it is"
+            if stream not in self._reached.ways.streams:
+                continue
+            if flow.waiting and not flow.probe:
+                yield f"nobody asks where flow {stream} is"
+            if stream in followed and not (flow.is_live or flow.fetch):
+                yield f"nobody asks for what flow {stream} lacks"
+
+    def _audit_reader(self, reader: Reader, client: Client) -> Iterator[str]:
+        what = f"reader {reader.id} of {reader.session}"
+        if reader not in self._by_filter.get(reader.filter, {}):
+            yield f"{what} is not known by its filter"
+        if not reader.follows <= reader.positions.keys():
+            yield f"{what} has no position in {reader.follows - reader.positions.keys()}"
+        for stream, position in reader.positions.items():
+            if self._reached.is_own(stream) and position > self.flow(stream).upto:
+                yield f"{what} is ahead of the log"
+        streams = self._reached.ways.streams
+        if reader in self.starting:
+            if reader.positions.keys() >= streams:
+                yield f"{what} has started, and was not accepted"
+        elif reader.is_live is not (reader.follows >= streams):
+            yield f"{what} was not told that it is live, or that it is not"
+        if not client.is_full:
+            for stream in streams - reader.follows:
+                if not self._is_on_its_way(reader, self.flow(stream)):
+                    yield f"nobody asks for what {what} lacks of {stream}"
+
+    def _is_on_its_way(self, reader: Reader, flow: Flow) -> bool:
+        """Whether a reader that does not follow a flow will."""
+        is_fetched = self._fetching.is_for(reader.fetches.get(flow.stream, 0), reader)
+        return is_fetched or reader in flow.waiting or reader in flow.probing
+
+
+def _own_flow(stream: str, last: int) -> Flow:
+    flow = Flow(stream)
+    flow.is_live, flow.upto = True, last
+    return flow
+
+
+def _too_old(message: Fetched, position: int) -> str:
+    if message.is_damaged:
+        return damaged(message.stream, position, message.upto)
+    place = f"this cursor is at tick {position} of {message.stream}, which"
+    if position < message.since:
+        return f"{place} is kept from tick {message.since + 1} on only"
+    return f"{place} ends at {message.upto}: what came behind that was lost by its broker"
+
+
+def _another(stream: str, position: int) -> str:
+    return (
+        f"this cursor is at tick {position} of a stream {stream} that is gone; another one has its "
+        f"name: the broker {broker_of(stream)} came back with an empty store, or is another broker"
+    )

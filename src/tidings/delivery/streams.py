@@ -1,0 +1,152 @@
+"""Streams: which there are in the network, by which way they come, and how far they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from tidings.delivery.known import Known, Stored
+from tidings.delivery.logs import Logs
+from tidings.delivery.ways import Ways
+from tidings.protocol.host import Sync
+from tidings.protocol.messages import Heard, Path, Streams
+from tidings.protocol.parts import Kernel, Neighbour, Shelf, Single, Wants
+from tidings.protocol.requests import Cursor
+
+IDENTITIES: Final = Single[dict[str, str]]("identities", is_exact=False)
+HEARD: Final = Shelf[Stored]("stream", is_exact=False)
+
+_LONGEST: Final = 128
+"""Characters of a stream's name that a cursor may invent; those of brokers are shorter."""
+_DOUBTED: Final = 5
+"""Beats for which several nodes of one name must be told of: one may just have moved."""
+
+
+class Reached:
+    """The streams that a node has, hears, or has heard of."""
+
+    def __init__(
+        self, kernel: Kernel, wants: Wants, logs: Logs, stored: Mapping[str, Any], *, instance: str
+    ) -> None:
+        self._kernel, self._wants, self._logs = kernel, wants, logs
+        before = IDENTITIES.found(stored, {})
+        self._identities = {stream: before.get(stream, instance) for stream in logs.logs}
+        self._is_new = self._identities != before
+        self.ways = Ways(kernel.name, self._identities, instance=instance)
+        self.known = Known()
+        self.doubles: dict[str, dict[str, Path]] = {}
+        """The names that several nodes have, and by instance the way to each."""
+        self._suspected: dict[str, int] = {}
+        """Beats for which it has looked so."""
+        for stream, heard in HEARD.found(stored):
+            self.known.restore(stream, heard)
+
+    def start(self) -> None:
+        """Store what is new of the node's own streams."""
+        if self._is_new:
+            self._kernel.emit(IDENTITIES.put(self._identities))
+            self._kernel.emit(Sync())
+
+    def is_own(self, stream: str) -> bool:
+        """Whether the node has the log of a stream."""
+        return stream in self._logs.logs
+
+    def begin(self, stream: str) -> None:
+        """The node's own stream of the next epoch begins."""
+        self._identities[stream] = self.ways.instance
+        self._kernel.emit(IDENTITIES.put(dict(self._identities)))
+        self._kernel.emit(Sync())
+        self._logs.begin(stream)
+        self.ways.begin(stream, self._identities[stream])
+
+    # -- ways ----------------------------------------------------------------------------------
+
+    def via(self, stream: str) -> Neighbour | None:
+        """The neighbour by which a stream comes, if it comes by one."""
+        return self._kernel.neighbours.get(self.ways.via(stream) or "")
+
+    def tell(self, neighbour: Neighbour, streams: list[str] | None = None) -> None:
+        """Tell a neighbour that streams come by this node, or come anew, or no longer."""
+        if self._wants.is_told(neighbour) and neighbour.is_open:
+            ways = self.ways.to_tell(neighbour.name, streams)
+            ticks = {s: self._length(s) for s, way in ways.items() if way.path}
+            self._kernel.send(neighbour, Streams(neighbour.view, ways, ticks))
+
+    def tell_all(self, streams: list[str]) -> None:
+        """Tell all neighbours the same."""
+        for neighbour in self._kernel.neighbours.values():
+            self.tell(neighbour, streams)
+
+    def _length(self, stream: str) -> int:
+        """How far a stream is, as far as was heard here."""
+        own = self._logs.logs.get(stream)
+        return self.known.get(stream, 0) if own is None else own.last
+
+    # -- how far they are ----------------------------------------------------------------------
+
+    def hear(self, stream: str, tick: int) -> None:
+        """Another stream has got so far. That there is one is on disk before anything is done."""
+        if not self.is_own(stream) and self.known.hear(stream, tick):
+            self._note()
+            self._kernel.emit(Sync())
+
+    def _note(self) -> None:
+        """Store how far all streams are, if that has changed; it may be lost in a crash."""
+        for stream, heard in self.known.changes().items():
+            self._kernel.emit(HEARD.drop(stream) if heard is None else HEARD.put(stream, heard))
+
+    def tell_heard(self, upto: Cursor, besides: Neighbour | None = None) -> None:
+        """Let the nodes of these streams know how far they were heard."""
+        by_way: dict[Neighbour, dict[str, int]] = {}
+        for stream, tick in upto.items():
+            via = self.via(stream)
+            if via is not None and via is not besides and tick > 0:
+                by_way.setdefault(via, {})[stream] = tick
+        for via, heard in by_way.items():
+            self._kernel.send(via, Heard(heard))
+
+    def beat(self, seconds: float) -> None:
+        """So much time has passed."""
+        self.known.passed(seconds, reachable=self.ways.streams)
+        self._note()
+        found = self.ways.doubles()
+        self._suspected = {name: self._suspected.get(name, 0) + 1 for name in found}
+        self.doubles = {n: ways for n, ways in found.items() if self._suspected[n] > _DOUBTED}
+
+    # -- cursors -------------------------------------------------------------------------------
+
+    def invented(
+        self, cursor: Cursor, before: Cursor, *, besides: Iterable[str], most: int
+    ) -> str | None:
+        """Why a cursor cannot be, which names streams that nobody has heard of; if so.
+
+        With what was saved before, it may name this many of them, but none if `most` is 0.
+        """
+        heard_of = {*self.known, *besides, *self.ways.streams}
+        strange = [s for s in {**before, **cursor} if s not in heard_of]
+        new = [s for s in strange if s not in before]
+        is_long = any(len(stream) > _LONGEST for stream in new)
+        return _strange(new) if new and (len(strange) > most or is_long) else None
+
+    def audit(self) -> Iterator[str]:
+        """Whatever cannot be true of them."""
+        return self.ways.audit()
+
+
+def _strange(streams: Iterable[str]) -> str:
+    return (
+        f"this broker has never heard of {some(streams)}: a cursor names streams, which are "
+        "called as their brokers are. Leave out what is wrong or gone for good; if a broker is "
+        "new, wait until there is a way from it"
+    )
+
+
+def some(streams: Iterable[str]) -> str:
+    """Some names, shortened, and how many more there are.
+
+    >>> some(["d", "a", "c", "b" * 40])
+    "'a', 'bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb…', 'c' and 1 more"
+    """
+    found = sorted(streams)
+    named = ", ".join(repr(s if len(s) <= 32 else f"{s[:32]}…") for s in found[:3])
+    return f"{named} and {len(found) - 3} more" if len(found) > 3 else named

@@ -1,0 +1,341 @@
+"""Subscriptions: who may begin to read what, and what is kept of those that are to last.
+
+A *durable* subscription is kept under its name: its filter, who has it, and the cursor up to
+which it was acknowledged. Where it begins is on disk before anything is delivered, so whoever
+comes back does not begin behind that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from tidings.delivery.doubts import Doubts
+from tidings.delivery.holdings import Holdings
+from tidings.delivery.homes import Homes
+from tidings.delivery.logs import Logs
+from tidings.delivery.readers import Reader
+from tidings.delivery.reading import Reading, Starts
+from tidings.delivery.streams import Reached, some
+from tidings.events import Filter
+from tidings.protocol.host import Reply, Sync
+from tidings.protocol.parts import Kernel, Session, Shelf
+from tidings.protocol.requests import (
+    Accepted,
+    Acknowledge,
+    Answer,
+    Cursor,
+    Doubtful,
+    Refused,
+    Subscribe,
+    Unsubscribe,
+)
+
+_About: TypeAlias = tuple[Filter, float, str, int]
+DURABLES: Final = Shelf[_About]("durable")
+CURSORS: Final = Shelf[Cursor]("cursor")
+"""The cursor has a key of its own: it changes often, and the filter may be long."""
+
+_STRANGERS: Final = 1_000
+"""Streams that a cursor from elsewhere may name, of which the node has never heard."""
+_TAKEN: Final = "somebody else has taken this durable subscription over"
+
+
+class Saved(NamedTuple):
+    """A durable subscription in the store."""
+
+    filter: Filter
+    cursor: Cursor
+    """What was acknowledged."""
+    begun: float
+    """From when on it wants all of a stream that the cursor lacks."""
+    owner: str = ""
+    """Who took it last: only they may go on where they were, and acknowledge."""
+    doubts: int = 0
+    """How many there were when it was acknowledged last: see `Doubtful`."""
+
+    @property
+    def about(self) -> _About:
+        """What is stored of it apart from the cursor."""
+        return self.filter, self.begun, self.owner, self.doubts
+
+
+class Subscriptions(Starts):
+    """The durable subscriptions of a node, and all that begin to read."""
+
+    def __init__(
+        self, kernel: Kernel, reached: Reached, logs: Logs, doubts: Doubts, *, margin: float
+    ) -> None:
+        """`margin` is in seconds: clocks differ by less."""
+        self._kernel, self._reached, self._logs, self._doubts = kernel, reached, logs, doubts
+        self._margin = margin
+        self._order = 0
+        self.saved: dict[str, Saved] = {}
+        """By name; those in `_durable` are being read."""
+        self._durable: dict[str, Reader] = {}
+        self.holdings = Holdings(kernel)
+        self.homes = Homes(
+            kernel,
+            reached.ways,
+            reached.known,
+            holds=self.saved.__contains__,
+            admit=lambda session, body, time: self._admit(session, body, time),
+        )
+        self._reading: Reading
+
+    def bind(self, reading: Reading) -> None:
+        """To be called once: they need each other."""
+        self._reading = reading
+
+    def restore(self, stored: Mapping[str, Any]) -> None:
+        """Take up what an earlier node had stored."""
+        cursors = dict(CURSORS.found(stored))
+        for name, (filter_, begun, owner, doubts) in DURABLES.found(stored):
+            cursor = dict(cursors.get(name, {}))
+            self.saved[name] = Saved(filter_, cursor, begun, owner, doubts)
+        self.holdings.restore(stored, self.saved)
+
+    def kept(self) -> dict[str, Any]:
+        """All that is stored of them, if what is known is right."""
+        found: dict[str, Any] = {}
+        for name, saved in self.saved.items():
+            found[DURABLES.key(name)] = saved.about
+            found[CURSORS.key(name)] = saved.cursor
+        return found
+
+    # -- what nobody uses ----------------------------------------------------------------------
+
+    def pass_day(self) -> None:
+        """A durable subscription that is open is used."""
+        for name in self._durable:
+            self.holdings.use(name)
+
+    def forget_unused(self) -> None:
+        """Forget what nobody has used for too long."""
+        for name in self.holdings.expired(self.holdings.durables):
+            self._forget(name)
+            self.holdings.forgotten.append(name)
+
+    def _forget(self, name: str) -> None:
+        self.saved.pop(name, None)
+        self.holdings.forget(name)
+        self._kernel.emit(DURABLES.drop(name))
+        self._kernel.emit(CURSORS.drop(name))
+
+    # -- subscribing ---------------------------------------------------------------------------
+
+    def subscribe(self, session: Session, body: Subscribe, time: float) -> None:
+        """Begin to read, or refuse it, once it is known where the name lives."""
+        reading = self._reading
+        before = reading.clients[session.name].readers.get(body.id)
+        if before is not None:
+            reading.remove(before)
+        self.homes.cancel(session, body.id)
+        is_known = body.durable is None or body.durable in self.saved
+        if is_known or body.heard is not None or body.home == "here":
+            self._admit(session, body, time)
+        else:
+            self.homes.seek(session, body, time)
+
+    def _admit(self, session: Session, body: Subscribe, time: float) -> None:
+        saved = self.saved.get(body.durable or "")
+        refusal = _unlike(saved, body) or self._misplaced(saved, body)
+        if refusal is not None:
+            self._reply(session.name, Refused(body.id, refusal))
+            return
+        self._order += 1
+        known, doubts = self._doubts_known(saved, body), self._doubts.count
+        if known is not None and known != doubts:
+            self._reply(session.name, Doubtful(body.id, doubts))
+        reader = Reader(session.name, body.id, body.filter, self._order)
+        reader.addressee = body.bulk or ""
+        _place(reader, body, saved, time, self._margin)
+        if body.durable is not None:
+            self._take(reader, body.durable, saved, body)
+        self._reading.add(reader)
+
+    def _misplaced(self, saved: Saved | None, body: Subscribe) -> str | None:
+        """Why a subscription cannot begin where it is to, if so."""
+        before = {} if saved is None else saved.cursor
+        if body.heard is not None:
+            return self._invented(body.heard, before, most=_STRANGERS)
+        if isinstance(body.since, dict):
+            return self._invented(body.since, before, most=_STRANGERS if body.is_noted else 0)
+        return None
+
+    def _invented(self, cursor: Cursor, before: Cursor, *, most: int) -> str | None:
+        return self._reached.invented(cursor, before, besides=self._reading.flows, most=most)
+
+    def _doubts_known(self, saved: Saved | None, body: Subscribe) -> int | None:
+        """How many doubts there were when a reader got where it is; None if it begins now."""
+        if body.heard is not None:
+            return body.doubts
+        return None if saved is None or body.since is not None else saved.doubts
+
+    def _take(self, reader: Reader, name: str, saved: Saved | None, body: Subscribe) -> None:
+        """Give a durable subscription to a reader, from whoever has it."""
+        before = self._durable.get(name)
+        if before is not None:
+            self._reading.end(before, _TAKEN)
+        reader.durable = name
+        self._durable[name] = reader
+        if saved is None or body.since is not None:
+            positions = dict(reader.positions)
+            if reader.begins_now:  # whoever comes back must not begin later, by any clock
+                ends = {stream: log.last for stream, log in self._logs.logs.items()}
+                positions = {**self._reached.known, **ends}
+            owner, doubts = body.owner, self._doubts.count
+            self._save(name, Saved(reader.filter, positions, reader.begun, owner, doubts))
+            reader.starts = {}
+        elif (saved.filter, saved.owner) != (reader.filter, body.owner):
+            self._save(name, saved._replace(filter=reader.filter, owner=body.owner))
+        else:
+            self.holdings.use(name)
+
+    # -- what reading tells --------------------------------------------------------------------
+
+    def started(self, reader: Reader) -> None:
+        if reader.durable is not None and reader.starts is not None:
+            saved = self.saved[reader.durable]
+            cursor = _later(saved.cursor, reader.starts)
+            self._save(reader.durable, saved._replace(cursor=cursor))
+
+    def goes_back(self, reader: Reader, stream: str, tick: int) -> None:
+        if reader.durable is not None:
+            saved = self.saved[reader.durable]
+            self._save(reader.durable, saved._replace(cursor={**saved.cursor, stream: tick}))
+
+    def ended(self, reader: Reader) -> None:
+        if reader.durable is not None:
+            del self._durable[reader.durable]
+
+    # -- unsubscribing -------------------------------------------------------------------------
+
+    def unsubscribe(self, session: Session, body: Unsubscribe) -> None:
+        """Read no further; with `forget`, not even later."""
+        if body.durable is not None:
+            self._reply(session.name, Accepted(body.id, int(self._drop(body.durable))))
+            return
+        self.homes.cancel(session, body.id)
+        reader = self._reading.clients[session.name].readers.get(body.id)
+        if reader is not None:
+            self._reading.remove(reader)
+            if body.forget and reader.durable is not None:
+                self._forget(reader.durable)
+                self._kernel.emit(Sync())
+        self._reply(session.name, Accepted(body.id))
+
+    def _drop(self, name: str) -> bool:
+        """Forget a durable subscription, whoever reads it; whether there was one."""
+        reader = self._durable.get(name)
+        if reader is not None:
+            self._reading.end(reader, "this durable subscription was forgotten")
+        if name not in self.saved:
+            return False
+        self._forget(name)
+        self._kernel.emit(Sync())
+        return True
+
+    # -- acknowledging -------------------------------------------------------------------------
+
+    def acknowledge(self, session: Session, body: Acknowledge) -> None:
+        """Save how far a durable subscription has been dealt with."""
+        id = f"acknowledge {body.id}"
+        reader = self._reading.clients[session.name].readers.get(body.id)
+        name = body.durable if reader is None else reader.durable
+        saved = None if name is None else self.saved.get(name)
+        is_elsewhere = reader is None and (saved is None or saved.owner != body.owner)
+        if name is None or saved is None or is_elsewhere:
+            reason = "only a durable subscription of this session can be acknowledged"
+            self._reply(session.name, Refused(id, reason))
+            return
+        if reader is None:
+            refusal = self._invented(body.cursor, saved.cursor, most=_STRANGERS)
+        else:
+            foreign = body.cursor.keys() - reader.positions.keys() - saved.cursor.keys()
+            refusal = _nowhere(foreign) if foreign else None
+        if refusal is not None:
+            self._reply(session.name, Refused(id, refusal))
+            return
+        doubts = saved.doubts if reader is None else self._doubts.count
+        cursor = _later(saved.cursor, body.cursor)
+        self._save(name, saved._replace(cursor=cursor, doubts=doubts))
+        self._reply(session.name, Accepted(id, body.number))
+
+    def _save(self, name: str, saved: Saved) -> None:
+        before, self.saved[name] = self.saved.get(name), saved
+        self.holdings.use(name)
+        if before is None or before._replace(cursor=saved.cursor) != saved:
+            self._kernel.emit(DURABLES.put(name, saved.about))
+        if before is None or before.cursor != saved.cursor:
+            self._kernel.emit(CURSORS.put(name, saved.cursor))
+        self._kernel.emit(Sync())
+
+    def _reply(self, session: str, answer: Answer) -> None:
+        self._kernel.emit(Reply(session, answer))
+
+    # -- auditing ------------------------------------------------------------------------------
+
+    def audit(self, readers: Collection[Reader]) -> Iterator[str]:
+        """Whatever cannot be true of them."""
+        yield from self.homes.audit()
+        if sum(reader.durable is not None for reader in readers) != len(self._durable):
+            yield "durable subscriptions and those who have them differ in number"
+        for name, reader in self._durable.items():
+            what = f"reader {reader.id} of {reader.session}"
+            saved = self.saved.get(name)
+            if reader.durable != name or saved is None:
+                yield f"{what} does not have {name}"
+            elif saved.filter != reader.filter:
+                yield f"{what} has another filter than {name}"
+
+
+def _place(
+    reader: Reader, body: Subscribe, saved: Saved | None, time: float, margin: float
+) -> None:
+    """Find out where to begin."""
+    before = {} if saved is None else saved.cursor
+    reader.begun = body.begun if saved is None else saved.begun
+    if body.heard is not None:
+        reader.positions = {**before, **body.heard}
+        reader.begins_now = saved is None and body.begun < 0.0
+    elif isinstance(body.since, dict):
+        reader.positions = {**before, **body.since}
+    elif body.since is not None:
+        reader.begun = 0.0 if body.since == "begin" else float(body.since)
+    elif saved is not None:
+        reader.positions = dict(before)
+    else:
+        reader.begins_now = True
+    if reader.begins_now:
+        reader.begun = max(0.0, time - margin)
+
+
+def _later(one: Cursor, other: Cursor) -> Cursor:
+    """In each stream, the later of two positions."""
+    return {**one, **{s: t for s, t in other.items() if t > one.get(s, -1)}}
+
+
+def _unlike(saved: Saved | None, body: Subscribe) -> str | None:
+    """Why a durable subscription cannot be what is asked for, if so."""
+    if body.durable is None:
+        return None
+    if saved is None:
+        if body.heard is None:
+            return None
+        return (
+            "this broker does not know this durable subscription (any more); it lives at the "
+            "broker where it began, unless it was forgotten"
+        )
+    if body.heard is not None and saved.owner != body.owner:
+        return _TAKEN
+    if saved.filter == body.filter or body.replace:
+        return None
+    return (
+        f"this durable subscription hears {saved.filter}, not {body.filter}; with replace=True "
+        "(--replace) it hears the new filter behind what was acknowledged under the old one"
+    )
+
+
+def _nowhere(streams: Iterable[str]) -> str:
+    return f"this subscription is nowhere in {some(streams)}, so it has nothing to acknowledge"
