@@ -15,7 +15,6 @@ import pytest
 from tests.broker.peers import configured, connected, eventually, on_loop
 from tidings.broker.counts import Counts
 from tidings.broker.host import Host
-from tidings.broker.refusals import Refusals
 from tidings.broker.server import Broker
 from tidings.broker.store import SQLiteStore, StoreError
 from tidings.events import Filter, Notification
@@ -23,6 +22,7 @@ from tidings.node import Node, Settings
 from tidings.protocol import (
     Accepted,
     Attach,
+    Declined,
     Deliver,
     Detach,
     Event,
@@ -86,7 +86,7 @@ async def hosted(folder: Path) -> AsyncIterator[tuple[Host, Disk]]:
     disk = Disk(folder)
     stored = disk.content()
     node = make(stored, disk.spans())
-    host = Host(node, disk, Counts(), Refusals(stored), make)
+    host = Host(node, disk, Counts(), make)
     host.start(())
     await host.pipeline.settle(10)
     disk.commits.clear()
@@ -235,7 +235,7 @@ async def test_a_refusal_is_on_disk_with_a_later_number_and_not_before(tmp_path:
     async with hosted(tmp_path) as (host, disk):
         attach(host, "writer")
         publish(host, 1)
-        host.remember("writer", 2, "too wide")
+        host.handle(Declined("writer", 2, "too wide"))
         await host.pipeline.settle(10)
         assert refused(disk.content()) == set()
         disk.may_go_on.clear()
@@ -268,7 +268,7 @@ async def test_whenever_the_power_fails_what_was_refused_before_what_is_kept_is_
         attach(host, "writer")
         for number in range(1, 200):
             if number + 1 in wide:  # the border may be ahead of the node
-                host.remember("writer", number + 1, "too wide")
+                host.handle(Declined("writer", number + 1, "too wide"))
             if number not in wide:
                 publish(host, number)
             if chance.random() < 0.1:

@@ -35,6 +35,7 @@ from tidings.protocol import (
     Acknowledge,
     Advertise,
     Attach,
+    Declined,
     Detach,
     Drained,
     Full,
@@ -51,7 +52,6 @@ from tidings.protocol.wire import ACCESS, Copy, Ping, Pong
 
 _LARGEST: Final = 1 << 62
 """No client gets so far by counting, and beyond 64 bits the numbers could not be written."""
-_LEFT_OUT: Final = "it was refused before; the broker no longer knows why"
 _NUMBERS: Final = count(1)
 _LONGEST_NAME: Final = 256
 """The name of a durable or a bulk subscription has no more characters."""
@@ -111,7 +111,6 @@ class Border:
     def open(self) -> None:
         """Listen to it. Whoever has its name keeps it until the session is attached."""
         self._host.sessions[self.session] = self._connection
-        self._host.names[self.session] = self.name
 
     def receive(self, messages: list[Any], size: int) -> None:
         """Do what the client asks."""
@@ -135,7 +134,7 @@ class Border:
         self._copies.go_on()
 
     def _lost(self) -> None:
-        del self._host.sessions[self.session], self._host.names[self.session]
+        del self._host.sessions[self.session]
         self._host.handle(Request(self.session, Detach()))
 
     @property
@@ -161,8 +160,7 @@ class Border:
             self._connection.refuse(f"publications are numbered from 1, not {body.number}")
             return
         if not notifications:
-            if self._is_attached():
-                self._host.remember(self.name, body.number, _LEFT_OUT)
+            self._pass_on(body)
             return
         self._counts.published += len(notifications)
         if self.name not in self._delivery.publishers.ages and not self._has_name():
@@ -223,8 +221,7 @@ class Border:
         )
 
     def _refuse_publication(self, number: int, reason: str, *, is_passing: bool = False) -> None:
-        if self._is_attached():
-            self._host.remember(self.name, number, reason)
+        self._host.handle(Declined(self.session, number, reason))
         self._refuse(str(number), reason, is_passing=is_passing)
 
     def _slow_down(self, events: int, rate: int) -> None:
@@ -364,10 +361,7 @@ class Border:
             )
 
     def _detach(self, body: Detach) -> None:
-        is_attached = self._is_attached()
         self._pass_on(body)
-        if body.forget and is_attached:
-            self._host.forget(self.name)
         self._connection.close()
 
     def _copy(self, body: Copy) -> None:

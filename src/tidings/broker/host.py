@@ -15,7 +15,6 @@ from tidings.broker.copying import Copier
 from tidings.broker.counts import Counts
 from tidings.broker.database import LogDamageError
 from tidings.broker.pipeline import Outlet, Pipeline
-from tidings.broker.refusals import Refusals
 from tidings.events import TidingsError
 from tidings.node import Node
 from tidings.protocol import (
@@ -56,8 +55,6 @@ Make: TypeAlias = Callable[[dict[str, Any], dict[str, Span]], Node]
 _RETRY: Final = 1.0
 _TRIES: Final = 5
 """Times that the log is read, a second apart, before whoever wants that is told it cannot be."""
-_DIGITS: Final = 19
-"""No number of a publication has more; other ids are what clients make them."""
 
 
 _Found: TypeAlias = tuple[int, int, tuple[Event, ...]]
@@ -68,19 +65,16 @@ class Host:
 
     `sessions` and `links` say which connection leads to whom; an effect for somebody who is not
     there is dropped. A message goes to the connection that stood when the node wanted it sent.
-    Each connection of a client is a session of its own; `names` are those they publish under.
+    Each connection of a client is a session of its own.
     """
 
-    def __init__(
-        self, node: Node, store: disk.Store, counts: Counts, refusals: Refusals, make: Make
-    ) -> None:
+    def __init__(self, node: Node, store: disk.Store, counts: Counts, make: Make) -> None:
         """`make` is called for another node when this one is not to be trusted any more."""
         self._make = make
         self.node = node
         self.store = store
         self.counts = counts
         self.sessions: dict[str, Outlet] = {}
-        self.names: dict[str, str] = {}
         self.links: dict[str, Outlet] = {}
         self.raised = store.raised
         """Why the current epoch has begun, if that was when the store was opened, or later."""
@@ -94,7 +88,6 @@ class Host:
         self._neighbours: tuple[str, ...] = ()
         self._loop = asyncio.get_running_loop()
         self._is_closed = False
-        self._refusals = refusals
         self._timer: asyncio.TimerHandle | None = None
         self._firsts = {stream: span.first for stream, span in store.spans().items()}
         self._reader = ThreadPoolExecutor(2, "tidings-read")
@@ -104,7 +97,7 @@ class Host:
             Send: self._send,
             Reply: self._reply,
             Wake: self._wake,
-            Store: self._store,
+            Store: pipeline.store,
             Append: pipeline.append,
             Raise: self._raise,
             Sync: pipeline.sync,
@@ -229,17 +222,11 @@ class Host:
                 return
         elif answer.__class__ is Accepted and answer.id == "attach":
             self._attached.add(effect.session)
-            for refusal in self._remembered(self._name(effect.session)):
-                self.pipeline.out(outlet, refusal)
         elif answer.__class__ is Refused:
             self.counts.refused += 1
             if answer.id == SESSION:
                 self._attached.discard(effect.session)
                 self.pipeline.end(outlet)
-            elif answer.id.isdecimal() and len(answer.id) <= _DIGITS:
-                number = int(answer.id)
-                name = self._name(effect.session)
-                self._store_all(self._refusals.add(name, number, answer.reason))
         elif answer.__class__ is Missed:
             self.counts.missed += answer.count
         self.pipeline.out(outlet, answer)
@@ -248,47 +235,6 @@ class Host:
         _log.error("%s", effect.reason)
         self.raised = effect.reason
         self.pipeline.raise_epoch(effect)
-
-    def _store(self, effect: Store) -> None:
-        self.pipeline.store(effect)
-        kind, _, name = effect.key.partition(":")
-        if kind == "publisher":  # what was refused is stored, and forgotten, with what is kept
-            if effect.value is None:
-                self._store_all(self._refusals.forget(name))
-            else:
-                self._store_all(self._refusals.kept(name, effect.value[0]))
-
-    def _store_all(self, changes: list[Store]) -> None:
-        for change in changes:
-            self.pipeline.store(change)
-        if changes:
-            self.pipeline.gathered(len(changes))
-
-    # -- refusals ------------------------------------------------------------------------------
-
-    def remember(self, name: str, number: int, reason: str) -> None:
-        """A publication is not passed on to the node. If the answer is lost and a later one kept,
-        the client would take both for kept: it is told again when it comes back."""
-        if number > self._published(name):  # else it was decided before
-            self._store_all(self._refusals.add(name, number, reason))
-
-    def _remembered(self, name: str) -> list[Refused]:
-        """What to tell whoever comes back under a name, before it hears what is kept.
-
-        What was refused behind that is forgotten: its client will send it again, or leave it out.
-        """
-        self._store_all(self._refusals.forget(name, above=self._published(name)))
-        return self._refusals.of(name)
-
-    def _name(self, session: str) -> str:
-        return self.names.get(session, session)
-
-    def forget(self, name: str) -> None:
-        """Nobody will come back under a name."""
-        self._store_all(self._refusals.forget(name))
-
-    def _published(self, name: str) -> int:
-        return self.node.from_log.publishers[name].number
 
     # -- time ----------------------------------------------------------------------------------
 

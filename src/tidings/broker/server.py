@@ -28,7 +28,6 @@ from tidings.broker.host import Host
 from tidings.broker.links import Links
 from tidings.broker.metrics import Metrics
 from tidings.broker.places import Address, parse_address
-from tidings.broker.refusals import Refusals
 from tidings.broker.retention import Archive, Archived
 from tidings.broker.status import (
     LakeStatus,
@@ -117,7 +116,7 @@ class Broker:
         stored = await asyncio.to_thread(store.content)
         node = await asyncio.to_thread(self._node, stored, store.spans())
         again = partial(self._node, was_damaged=True)
-        self.host = Host(node, store, self.counts, Refusals(stored), again)
+        self.host = Host(node, store, self.counts, again)
         stack.push_async_callback(self.host.close)
         self.gate = Gate(
             self.name,

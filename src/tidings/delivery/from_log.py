@@ -19,6 +19,7 @@ from tidings.delivery.logs import Logs, size
 from tidings.delivery.publishers import Publisher, Publishers
 from tidings.delivery.readers import UNKNOWN, Client, Flow
 from tidings.delivery.reading import Reading
+from tidings.delivery.refusals import LEFT_OUT, REFUSED, Refusals
 from tidings.delivery.streams import HEARD, IDENTITIES, Reached
 from tidings.delivery.subscriptions import CURSORS, DURABLES, Subscriptions
 from tidings.events import Filter
@@ -26,6 +27,7 @@ from tidings.protocol.epochs import epoch_of, stream_name
 from tidings.protocol.host import (
     Append,
     Damaged,
+    Declined,
     Drained,
     Full,
     Raise,
@@ -33,6 +35,7 @@ from tidings.protocol.host import (
     Records,
     Reply,
     Span,
+    Store,
     Sync,
     Trimmed,
     Unreadable,
@@ -105,6 +108,7 @@ class FromLog(Delivery):
         )
         self.subscriptions.bind(self.reading)
         self.publishers = Publishers()
+        self.refusals = Refusals()
         self._owners: dict[str, Client] = {}
         """Who has each name under which is published."""
         self._silent_since = self.logs.log.last
@@ -125,6 +129,7 @@ class FromLog(Delivery):
 
     def inputs(self) -> Mapping[type, Callable[[Any], None]]:
         return {
+            Declined: self._declined,
             Full: self._full,
             Drained: self._drained,
             Records: self.logs.records,
@@ -160,11 +165,12 @@ class FromLog(Delivery):
         }
 
     def saved(self) -> Collection[Shelf[Any] | Single[Any]]:
-        return (PUBLISHERS, DURABLES, CURSORS, HEARD, IDENTITIES, DOUBTS, HOURS, USED)
+        return (PUBLISHERS, REFUSED, DURABLES, CURSORS, HEARD, IDENTITIES, DOUBTS, HOURS, USED)
 
     def kept(self) -> Mapping[str, Any]:
         names = {PUBLISHERS.key(name): tuple(known) for name, known in self.publishers.items()}
-        return self.doubts.kept() | self.subscriptions.kept() | names
+        kept = self.doubts.kept() | self.subscriptions.kept()
+        return kept | self.refusals.stored() | names
 
     def start(self, stored: Mapping[str, Any], time: float) -> None:
         self.reached.start()
@@ -172,6 +178,8 @@ class FromLog(Delivery):
         self.doubts.restore(stored)
         for name, known in PUBLISHERS.found(stored):
             self.publishers.restore(name, known)
+        days = {name: known.day for name, known in self.publishers.items()}
+        self.refusals.restore(stored, last=days)
         self._forget_unused()
         self._kernel.every(self._progress, self._beat)
         self._kernel.every(HOUR, self._pass_hour)
@@ -203,6 +211,10 @@ class FromLog(Delivery):
         session.advertisements = dict(body.advertisements)
         self._wants.become(session, {}, count(session.advertisements))
         number = self.publishers[name].number
+        # What was refused behind that is sent again, or left out.
+        self._emit_all(self.refusals.forget(name, above=number))
+        for refusal in self.refusals.of(name):
+            self._answer(key, refusal)
         self._answer(key, Accepted("attach", number, epoch))
         for id, filter_ in body.subscriptions.items():
             wanted = Subscribe(id, filter_, since=body.cursor)
@@ -252,6 +264,7 @@ class FromLog(Delivery):
         """It has left for good, and will not send anything again."""
         if self.publishers.forget(name):
             self._kernel.emit(PUBLISHERS.drop(name))
+        self._emit_all(self.refusals.forget(name))
 
     def _advertise(self, session: Session, body: Advertise, time: float) -> None:
         self._readvertise(session, body.id, body.filter)
@@ -294,8 +307,11 @@ class FromLog(Delivery):
     # -- publishing ----------------------------------------------------------------------------
 
     def _publish(self, session: Session, body: Publish, time: float) -> None:
-        """Keep what is new, then let it flow."""
+        """Keep what is new, then let it flow. Without anything, a number is left out."""
         publisher = self._client(session).publisher
+        if not body.notifications:
+            self._refuse(publisher, body.number, LEFT_OUT)
+            return
         last = self.publishers[publisher].number
         log = self.logs.log
         tick, moment = log.last, max(time, log.time)
@@ -307,6 +323,7 @@ class FromLog(Delivery):
             flood = self._wants.is_for_all(session, notification, enforce=self._enforce)
             if flood is None:
                 reason = "no advertisement of yours matches this; advertise it first"
+                self._refuse(publisher, number, reason)
                 self._answer(session.name, Refused(str(number), reason))
                 continue
             tick += 1
@@ -326,7 +343,24 @@ class FromLog(Delivery):
         kept = self.publishers.keep(publisher, number, day=day)
         self._kernel.emit(Append(tuple(events)))
         self._kernel.emit(PUBLISHERS.put(publisher, kept))
+        self._emit_all(self.refusals.kept(publisher, number))
         self._kernel.emit(Sync())
+
+    def _declined(self, input: Declined) -> None:
+        """The host has refused it, and told so."""
+        client = self.clients.get(input.session)
+        if client is not None:
+            self._refuse(client.publisher, input.number, input.reason)
+
+    def _refuse(self, publisher: str, number: int, reason: str) -> None:
+        """If the answer is lost and a later number kept, the client would take both for kept: it
+        is told again when it comes back."""
+        if number > self.publishers[publisher].number:  # else it was decided before
+            self._emit_all(self.refusals.add(publisher, number, reason))
+
+    def _emit_all(self, changes: list[Store]) -> None:
+        for change in changes:
+            self._kernel.emit(change)
 
     def _event(self, neighbour: Neighbour, event: Event) -> None:
         """An event comes by a neighbour; by another than its stream's way, it is a straggler."""

@@ -8,6 +8,7 @@ wire and in a store. Nothing here knows what the words are used for.
 from tidings.protocol.host import (
     Append,
     Damaged,
+    Declined,
     Deliver,
     Drained,
     Effect,
@@ -64,6 +65,7 @@ __all__ = [
     "Attach",
     "Cursor",
     "Damaged",
+    "Declined",
     "Deliver",
     "Detach",
     "Doubtful",

@@ -39,6 +39,14 @@ class Request(msgspec.Struct, frozen=True, gc=False):
     """Seconds since 1970, for what is published; may jump, unlike the time given to `handle`."""
 
 
+class Declined(msgspec.Struct, frozen=True):
+    """The host does not pass on what a client has published, and tells it so."""
+
+    session: str
+    number: int
+    reason: str
+
+
 class LinkUp(msgspec.Struct, frozen=True):
     """The neighbour can be reached (again), perhaps one that nobody has configured."""
 
@@ -117,6 +125,7 @@ class Recalled(msgspec.Struct, frozen=True):
 Input: TypeAlias = (
     Received
     | Request
+    | Declined
     | LinkUp
     | LinkDown
     | Woken

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings.broker import refusals
-from tidings.broker.refusals import Refusals
 from tidings.client.outbox import Limits
+from tidings.delivery import refusals
+from tidings.delivery.refusals import Refusals
 from tidings.protocol import Refused, Store
 
 
@@ -26,6 +26,12 @@ class Disk(dict[str, Any]):
                 self[key] = value
 
 
+def restored(disk: Disk, **last: int) -> Refusals:
+    known = Refusals()
+    known.restore(disk, last=last)
+    return known
+
+
 def told(known: Refusals, session: str = "desk") -> list[int]:
     return [int(refusal.id) for refusal in known.of(session)]
 
@@ -35,7 +41,7 @@ STEPS = st.lists(st.sampled_from(["refuse", "refuse", "keep", "attach", "restart
 
 @given(STEPS)
 def test_what_is_stored_is_what_was_refused_before_what_is_kept(steps: list[str]) -> None:
-    disk, known = Disk(), Refusals({})
+    disk, known = Disk(), Refusals()
     number = kept = 0
     refused: set[int] = set()
     for step in steps:
@@ -49,7 +55,7 @@ def test_what_is_stored_is_what_was_refused_before_what_is_kept(steps: list[str]
                 disk.keep(known.kept("desk", kept))
             case _:
                 if step == "restart":
-                    known = Refusals(disk)
+                    known = restored(disk)
                 disk.keep(known.forget("desk", above=kept))
                 number = kept  # the client gives the numbers behind it to something else
                 refused = {n for n in refused if n <= kept}
@@ -58,7 +64,7 @@ def test_what_is_stored_is_what_was_refused_before_what_is_kept(steps: list[str]
 
 
 def test_a_session_that_has_left_leaves_nothing() -> None:
-    disk, known = Disk(), Refusals({})
+    disk, known = Disk(), Refusals()
     for number in (1, 3):
         disk.keep(known.add("desk", number, "too wide"))
         disk.keep(known.add("desk:1", number, "too wide"))
@@ -66,37 +72,47 @@ def test_a_session_that_has_left_leaves_nothing() -> None:
     disk.keep(known.forget("desk"))
     assert disk == {"refused:desk:1:1": "too wide"}
     assert (told(known), told(known, "desk:1")) == ([], [1, 3])
-    assert told(Refusals(disk), "desk:1") == [1]
+    assert told(restored(disk), "desk:1") == [1]
 
 
 def test_the_last_refusals_of_a_session_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(refusals, "EACH", 3)
-    disk, known = Disk(), Refusals({})
+    disk, known = Disk(), Refusals()
     for number in range(7, 11):
         disk.keep(known.add("desk", number, "too wide"))
     disk.keep(known.kept("desk", 11))
-    known = Refusals(disk)  # where they are sorted as texts
+    known = restored(disk)  # where they are sorted as texts
     assert known.of("desk") == [Refused(str(n), "too wide") for n in (8, 9, 10)]
     disk.keep(known.add("desk", 12, "too wide"))
     assert told(known) == [9, 10, 12]
     assert len(disk) == 2
 
 
-def test_the_session_that_was_refused_nothing_for_the_longest_time_is_forgotten(
+def test_the_name_that_was_refused_nothing_for_the_longest_time_is_forgotten(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(refusals, "IN_ALL", 4)
-    disk, known = Disk(), Refusals({})
-    for session, number in [("a", 1), ("b", 1), ("b", 2), ("a", 3), ("c", 1)]:
-        disk.keep(known.add(session, number, "too wide"))
-        disk.keep(known.kept(session, number + 1))
-    assert sorted(disk) == ["refused:a:1", "refused:a:3", "refused:c:1"]
-    disk |= {"publisher:a": (4, 9.0), "publisher:c": (2, 8.0)}
-    known = Refusals(disk)
-    known.add("d", 1, "too wide")
-    disk.keep(known.add("d", 2, "too wide"))
-    assert "refused:c:1" not in disk
-    assert told(known, "a") == [1, 3]
+    disk, known = Disk(), Refusals()
+    for name, number in [("p/a", 1), ("p/b", 1), ("p/b", 2), ("p/a", 3), ("p/c", 1)]:
+        disk.keep(known.add(name, number, "too wide"))
+        disk.keep(known.kept(name, number + 1))
+    assert sorted(disk) == ["refused:p/a:1", "refused:p/a:3", "refused:p/c:1"]
+    known = restored(disk, **{"p/a": 9, "p/c": 8})
+    known.add("p/d", 1, "too wide")
+    disk.keep(known.add("p/d", 2, "too wide"))
+    assert "refused:p/c:1" not in disk
+    assert told(known, "p/a") == [1, 3]
+
+
+def test_nobody_has_another_principals_refusals_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(refusals, "IN_ALL", 4)
+    disk, known = Disk(), Refusals()
+    disk.keep(known.add("desk/a", 2, "too wide"))
+    for number in range(1, 100):
+        disk.keep(known.add(f"eve/{number % 7}", number, "no"))
+    disk.keep(known.kept("desk/a", 3))
+    assert told(known, "desk/a") == [2]
+    assert disk == {"refused:desk/a:2": "too wide"}
 
 
 def test_no_client_has_more_under_way_than_is_remembered() -> None:
