@@ -29,8 +29,8 @@ from rich.live import Live
 
 from tidings.broker.places import Address
 from tidings.broker.status import Status, ask
-from tidings.cli.chronicle import Chronicle
-from tidings.cli.stage import question, reply, scene, summary
+from tidings.cli.demo.chronicle import Chronicle
+from tidings.cli.demo.stage import question, reply, scene, summary
 from tidings.client import Client, Event, connect
 from tidings.events import Filter, Notification, TidingsError
 from tidings.workloads.market import ticker

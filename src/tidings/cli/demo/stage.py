@@ -12,8 +12,8 @@ from rich.text import Text
 from tidings.broker.status import Status
 
 if TYPE_CHECKING:
-    from tidings.cli.chronicle import Answer
-    from tidings.cli.demo import Demonstration, Desk
+    from tidings.cli.demo.chronicle import Answer
+    from tidings.cli.demo.demonstration import Demonstration, Desk
 
 _NEWS = 4
 

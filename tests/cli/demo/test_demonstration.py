@@ -13,7 +13,7 @@ import pytest
 import tidings
 import tidings.spark
 from tests.client.brokers import BrokerProcess
-from tidings.cli.chronicle import Chronicle
+from tidings.cli.demo.chronicle import Chronicle
 from tidings.events import Filter
 
 _PATIENCE = 300
