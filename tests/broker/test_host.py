@@ -267,7 +267,7 @@ async def test_whenever_the_power_fails_what_was_refused_before_what_is_kept_is_
     async with hosted(tmp_path) as (host, disk):
         attach(host, "writer")
         for number in range(1, 200):
-            if number + 1 in wide:  # the border may be ahead of the node
+            if number + 1 in wide:  # the session may be ahead of the node
                 host.remember("writer", number + 1, "too wide")
             if number not in wide:
                 publish(host, number)

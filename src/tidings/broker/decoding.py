@@ -29,7 +29,7 @@ class UnreadableFilter(Filter):
 
 
 class ClientReader(Reader):
-    """Reads what clients say. A filter that cannot be read is for the border to refuse: it should
+    """Reads what clients say. A filter that cannot be read is for the session to refuse: it should
     not end the connection, on which the client would come back and say it again."""
 
     def filter(self, text: object) -> Filter:

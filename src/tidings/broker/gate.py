@@ -1,6 +1,6 @@
 """The gate: lets those in who have greeted, or says why not, and sees who has left.
 
-Hello ──▶ admitted? ──┬── client ──▶ a session behind its `Border`
+Hello ──▶ admitted? ──┬── client ──▶ a `ClientSession`
                       ├── broker ──▶ one of the `Links`
                       └── client that asks for the status: told, and seen off
 
@@ -19,7 +19,7 @@ from time import monotonic
 from typing import Final
 
 from tidings.broker.admission import Admission, UnwelcomeError
-from tidings.broker.border import Border
+from tidings.broker.client_session import ClientSession
 from tidings.broker.configuration import Limits
 from tidings.broker.connection import Connection
 from tidings.broker.decoding import ClientReader, Decoding
@@ -70,7 +70,7 @@ class Gate:
         self.connections: set[Connection] = set()
         self.is_closing = False
         self._threads = ThreadPoolExecutor(2, "tidings-decode")
-        # How many attributes are too many is for the border to say, which refuses only one event.
+        # How many attributes are too many is for the session to say, which refuses only one event.
         most = WireLimits(attributes=limits.frame)
         self._clients = Decoding(ClientReader(most), self._threads)
         # A neighbour speaks for many clients, and may have joined their filters.
@@ -136,7 +136,7 @@ class Gate:
     def _let_client_in(self, connection: Connection, hello: Hello, principal: str) -> None:
         name = hello.name or token_hex(8)
         connection.send([self._welcome(principal)])
-        Border(
+        ClientSession(
             connection,
             self._host,
             principal=principal,

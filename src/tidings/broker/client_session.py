@@ -1,4 +1,4 @@
-"""The border: what one client asks, held to the limits before the node hears of it.
+"""A client's session at the broker: what it asks, held to the limits before the node hears of it.
 
 Whatever names a client may choose are put behind its principal's, so that nobody can take the
 session or the durable subscription of somebody else.
@@ -59,7 +59,7 @@ _BURST: Final = 1.0
 """A client may be so many seconds ahead of its rate."""
 
 
-class Border:
+class ClientSession:
     """One client's session on one connection."""
 
     def __init__(
