@@ -89,10 +89,10 @@ async def test_what_was_refused_behind_what_is_kept_may_be_published_again(tmp_p
         async with connected(broker) as peer:
             await peer.attach("ann")
             await peer.published(1, {"n": 1})
-            broker.host.pipeline.trouble = "the disk is full"
+            broker.host.commits.trouble = "the disk is full"
             peer.publish(2, {"n": 2})
             await peer.until(Refused)
-            broker.host.pipeline.trouble = None
+            broker.host.commits.trouble = None
         for _ in range(2):  # the second time it is kept
             async with connected(broker) as peer:
                 await peer.attach("ann")

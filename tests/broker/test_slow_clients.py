@@ -138,10 +138,10 @@ async def test_publishers_wait_for_a_slow_disk_and_memory_stays_bounded(
         monkeypatch.setattr(host.store, "commit", slowly)
         pushed = asyncio.create_task(push(writer, 20_000))
         try:
-            await eventually(lambda: host.pipeline.is_congested)
+            await eventually(lambda: host.commits.is_congested)
             for _ in range(50):
                 await asyncio.sleep(0)
-                most = max(most, host.pipeline.batch.size)
+                most = max(most, host.commits.bundle.size)
             assert not pushed.done()
             assert most < 8 << 20
         finally:

@@ -1,4 +1,4 @@
-"""The host of a node: tells it what happens, and has its effects carried out by a `Pipeline`."""
+"""The host of a node: tells it what happens, and has its effects carried out by `Commits`."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from math import inf
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from tidings.broker.commits import Commits, Outlet
 from tidings.broker.copying import Copier
 from tidings.broker.counts import Counts
 from tidings.broker.database import LogDamageError
-from tidings.broker.pipeline import Outlet, Pipeline
 from tidings.broker.refusals import Refusals
 from tidings.events import TidingsError
 from tidings.node import Node
@@ -86,7 +86,7 @@ class Host:
         """Why the current epoch has begun, if that was when the store was opened, or later."""
         self._attached: set[str] = set()
         """The sessions that the node has accepted."""
-        self.pipeline = pipeline = Pipeline(
+        self.commits = commits = Commits(
             store, counts, read=self._begin_read, distrust=self._distrust
         )
         self._replacing: asyncio.Task[None] | None = None
@@ -105,11 +105,11 @@ class Host:
             Reply: self._reply,
             Wake: self._wake,
             Store: self._store,
-            Append: pipeline.append,
+            Append: commits.append,
             Raise: self._raise,
-            Sync: pipeline.sync,
-            Read: pipeline.read,
-            Recall: pipeline.read,
+            Sync: commits.sync,
+            Read: commits.read,
+            Recall: commits.read,
         }
 
     def start(self, neighbours: Iterable[str]) -> None:
@@ -147,7 +147,7 @@ class Host:
 
     async def _replace(self) -> None:
         self._hang_up()
-        while not await self.pipeline.settle(_RETRY):
+        while not await self.commits.settle(_RETRY):
             continue  # what was to be kept may yet be
         while (stored := await self._content()) is None:
             await asyncio.sleep(_RETRY)
@@ -170,21 +170,21 @@ class Host:
 
     def post(self, outlet: Outlet, message: Any) -> None:
         """Send this, too, behind all that the node wants sent so far."""
-        self.pipeline.out(outlet, message)
-        self.pipeline.gathered(1)
+        self.commits.out(outlet, message)
+        self.commits.gathered(1)
 
     def took(self, size: int, *, hold: Callable[[], None], resume: Callable[[], None]) -> None:
         """So many bytes of input have been handled; if that was too much for now, hold back."""
-        pipeline = self.pipeline
-        pipeline.batch.size += size
-        if pipeline.is_congested:
+        commits = self.commits
+        commits.bundle.size += size
+        if commits.is_congested:
             hold()
-            pipeline.when_free(resume)
+            commits.when_free(resume)
 
     @property
     def last(self) -> int:
         """The last tick of the node's current stream that is kept."""
-        return self.pipeline.last
+        return self.commits.last
 
     @property
     def first(self) -> int:
@@ -195,7 +195,7 @@ class Host:
     @property
     def trouble(self) -> str | None:
         """Why nothing can be published now, if that is so."""
-        return self.pipeline.trouble or self.store.trouble
+        return self.commits.trouble or self.store.trouble
 
     # -- effects -------------------------------------------------------------------------------
 
@@ -204,18 +204,18 @@ class Host:
         for effect in effects:
             performers[effect.__class__](effect)
         if effects:
-            self.pipeline.gathered(len(effects))
+            self.commits.gathered(len(effects))
 
     def _deliver(self, effect: Deliver) -> None:
         outlet = self.sessions.get(effect.session)
         if outlet is not None:
             self.counts.delivered += 1
-            self.pipeline.out(outlet, effect)
+            self.commits.out(outlet, effect)
 
     def _send(self, effect: Send) -> None:
         outlet = self.links.get(effect.neighbour)
         if outlet is not None:
-            self.pipeline.out(outlet, effect.packet)
+            self.commits.out(outlet, effect.packet)
 
     def _reply(self, effect: Reply) -> None:
         outlet = self.sessions.get(effect.session)
@@ -223,34 +223,34 @@ class Host:
             return
         answer = effect.answer
         if answer.__class__ is Accepted and answer.id == "publish":
-            waiting = self.pipeline.batch.out.get(outlet)
+            waiting = self.commits.bundle.out.get(outlet)
             if waiting and waiting[-1].__class__ is Accepted and waiting[-1].id == "publish":
                 waiting[-1] = answer  # it speaks for all before it
                 return
         elif answer.__class__ is Accepted and answer.id == "attach":
             self._attached.add(effect.session)
             for refusal in self._remembered(self._name(effect.session)):
-                self.pipeline.out(outlet, refusal)
+                self.commits.out(outlet, refusal)
         elif answer.__class__ is Refused:
             self.counts.refused += 1
             if answer.id == SESSION:
                 self._attached.discard(effect.session)
-                self.pipeline.end(outlet)
+                self.commits.end(outlet)
             elif answer.id.isdecimal() and len(answer.id) <= _DIGITS:
                 number = int(answer.id)
                 name = self._name(effect.session)
                 self._store_all(self._refusals.add(name, number, answer.reason))
         elif answer.__class__ is Missed:
             self.counts.missed += answer.count
-        self.pipeline.out(outlet, answer)
+        self.commits.out(outlet, answer)
 
     def _raise(self, effect: Raise) -> None:
         _log.error("%s", effect.reason)
         self.raised = effect.reason
-        self.pipeline.raise_epoch(effect)
+        self.commits.raise_epoch(effect)
 
     def _store(self, effect: Store) -> None:
-        self.pipeline.store(effect)
+        self.commits.store(effect)
         kind, _, name = effect.key.partition(":")
         if kind == "publisher":  # what was refused is stored, and forgotten, with what is kept
             if effect.value is None:
@@ -260,9 +260,9 @@ class Host:
 
     def _store_all(self, changes: list[Store]) -> None:
         for change in changes:
-            self.pipeline.store(change)
+            self.commits.store(change)
         if changes:
-            self.pipeline.gathered(len(changes))
+            self.commits.gathered(len(changes))
 
     # -- refusals ------------------------------------------------------------------------------
 
@@ -385,7 +385,7 @@ class Host:
             self._replacing.cancel()
         if self._timer is not None:
             self._timer.cancel()
-        await self.pipeline.close()
+        await self.commits.close()
         await asyncio.to_thread(self._reader.shutdown, cancel_futures=True)
         await self.copier.close()
         await asyncio.to_thread(self.store.close)

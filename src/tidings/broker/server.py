@@ -145,7 +145,7 @@ class Broker:
             metrics = Metrics(self.counts, self.status, tokens=tokens)
             self.metrics_address = await _served(metrics, asked)
             stack.push_async_callback(metrics.close)
-        if not await self.host.pipeline.settle(configuration.drain):
+        if not await self.host.commits.settle(configuration.drain):
             raise TidingsError(self.host.trouble or "the store does not answer")
         self.arrivals.start()
         self.gate.start()
@@ -338,7 +338,7 @@ class Broker:
             task.cancel()
         await self.links.stop()
         self.gate.hold()
-        if not await self.host.pipeline.settle(drain):
+        if not await self.host.commits.settle(drain):
             _log.error("stopped before all was kept: %s", self.host.trouble or "the disk is slow")
         await self.gate.close(max(0.5, drain - (monotonic() - begun)))
         await self._open.aclose()

@@ -1,12 +1,12 @@
-"""The pipeline: effects in order, with one commit for as many as possible.
+"""Commits: effects in order, with one commit for as many as possible.
 
-      effects ──▶ batch ──┬── nothing to sync: out at once
+      effects ──▶ bundle ─┬── nothing to sync: out at once
                           └── commit in a thread ──▶ out when it is done
-                                 (meanwhile the next batch gathers)
+                                 (meanwhile the next bundle gathers)
 
-Everything that happens in one turn of the event loop goes into one batch. While a batch is being
+Everything that happens in one turn of the event loop goes into one bundle. While a bundle is being
 committed the next one gathers, whether or not it needs a commit itself: what the node wants said
-after something was synced is never said before. So a slow disk makes larger batches, and a quiet
+after something was synced is never said before. So a slow disk makes larger bundles, and a quiet
 broker answers after a single commit. All that goes to one connection at a time is one frame.
 
 This is the hot path: no task, no future and no `await` for an event, only for a commit.
@@ -33,14 +33,14 @@ _log = logging.getLogger(__name__)
 
 _MOST_BYTES: Final = 1 << 20
 _MOST_EFFECTS: Final = 50_000
-"""A batch that has grown so large is committed before more is read from any connection."""
+"""A bundle that has grown so large is committed before more is read from any connection."""
 _LAZY: Final = 0.1
 """What is stored without a sync is committed after so many seconds at the latest."""
 _RETRY: Final = 1.0
 
 
 class Outlet(Protocol):
-    """The other end of a connection, as far as the pipeline and the host are concerned."""
+    """The other end of a connection, as far as commits and the host are concerned."""
 
     is_full: bool
 
@@ -54,7 +54,7 @@ class Outlet(Protocol):
         """Close at once, with nothing more said."""
 
 
-class Batch:
+class Bundle:
     """Effects that are carried out together."""
 
     __slots__ = (
@@ -83,7 +83,7 @@ class Batch:
         """Bytes of the input that brought it about."""
 
 
-class Pipeline:
+class Commits:
     """Gathers what is to be stored, said and read, and does it when its time has come."""
 
     def __init__(
@@ -96,7 +96,7 @@ class Pipeline:
     ) -> None:
         """`read` is called for what is to be read, once everything before it is kept; `distrust`
         if what is to be kept cannot be true, and has been dropped with all that follows it."""
-        self.batch = Batch()
+        self.bundle = Bundle()
         """What gathers now."""
         *_, span = store.spans().values()
         self.last = span.last
@@ -108,7 +108,7 @@ class Pipeline:
         self._read = read
         self._distrust = distrust
         self._loop = asyncio.get_running_loop()
-        self._committing: Batch | None = None
+        self._committing: Bundle | None = None
         self._is_flush_due = self._is_closed = False
         self._waiting: list[Callable[[], None]] = []
         self._settled: list[asyncio.Future[None]] = []
@@ -119,7 +119,7 @@ class Pipeline:
 
     def out(self, outlet: Outlet, message: Any) -> None:
         """Send this, behind all that is to be sent so far."""
-        out = self.batch.out
+        out = self.bundle.out
         messages = out.get(outlet)
         if messages is None:
             out[outlet] = [message]
@@ -128,35 +128,35 @@ class Pipeline:
 
     def end(self, outlet: Outlet) -> None:
         """Close this once it was sent what it is to be sent so far."""
-        self.batch.ended.append(outlet)
+        self.bundle.ended.append(outlet)
 
     def store(self, effect: Store) -> None:
         """Keep a value; that is in no hurry unless a sync follows."""
-        self.batch.values[effect.key] = effect.value
+        self.bundle.values[effect.key] = effect.value
 
     def append(self, effect: Append) -> None:
         """Keep events."""
-        self.batch.events.extend(effect.events)
-        self.batch.must_sync = True
+        self.bundle.events.extend(effect.events)
+        self.bundle.must_sync = True
 
     def raise_epoch(self, _: Raise) -> None:
         """Whatever is kept from now on is of the next epoch."""
-        batch = self.batch
-        batch.before.append((batch.values, batch.events))
-        batch.values, batch.events = {}, []
-        batch.must_sync = True
+        bundle = self.bundle
+        bundle.before.append((bundle.values, bundle.events))
+        bundle.values, bundle.events = {}, []
+        bundle.must_sync = True
 
     def sync(self, _: Sync) -> None:
         """Whatever follows waits for what came before."""
-        self.batch.must_sync = True
+        self.bundle.must_sync = True
 
     def read(self, effect: Read | Recall) -> None:
         """Read the log, once it holds what came before."""
-        self.batch.reads.append(effect)
+        self.bundle.reads.append(effect)
 
     def gathered(self, effects: int) -> None:
         """So many effects have been handed in, and may be carried out at the end of this turn."""
-        self.batch.effects += effects
+        self.bundle.effects += effects
         if not self._is_flush_due:
             self._is_flush_due = True
             self._loop.call_soon(self.flush)
@@ -166,7 +166,7 @@ class Pipeline:
     @property
     def is_congested(self) -> bool:
         """Whether more is waiting than should be: take nothing more, and `when_free`."""
-        return self.batch.size > _MOST_BYTES or self.batch.effects > _MOST_EFFECTS
+        return self.bundle.size > _MOST_BYTES or self.bundle.effects > _MOST_EFFECTS
 
     def when_free(self, resume: Callable[[], None]) -> None:
         """Call this once what is waiting has become less."""
@@ -186,85 +186,85 @@ class Pipeline:
     # -- carrying out --------------------------------------------------------------------------
 
     def flush(self) -> None:
-        """Let go of the batch, unless the one before it is still being committed."""
+        """Let go of the bundle, unless the one before it is still being committed."""
         self._is_flush_due = False
         if self._committing is not None or self._is_closed:
             return
-        batch, self.batch = self.batch, Batch()
-        if batch.must_sync:
-            self._commit(batch)
-            self._resume()  # the next batch may gather meanwhile
+        bundle, self.bundle = self.bundle, Bundle()
+        if bundle.must_sync:
+            self._commit(bundle)
+            self._resume()  # the next bundle may gather meanwhile
             return
-        if batch.values:  # nothing waits for them: they need not be written at once
-            self.batch.values, batch.values = batch.values, {}
+        if bundle.values:  # nothing waits for them: they need not be written at once
+            self.bundle.values, bundle.values = bundle.values, {}
             if self._lazy is None:
                 self._lazy = self._loop.call_later(_LAZY, self._commit_lazily)
-        self._release(batch)
+        self._release(bundle)
 
     def _commit_lazily(self) -> None:
         self._lazy = None
-        if self.batch.values:
-            self.batch.must_sync = True
+        if self.bundle.values:
+            self.bundle.must_sync = True
             self.flush()
 
-    def _commit(self, batch: Batch) -> None:
+    def _commit(self, bundle: Bundle) -> None:
         if self._is_closed:
             return
-        self._committing = batch
-        work = self._writer.submit(self._write, batch)
-        work.add_done_callback(partial(self._from_thread, batch, monotonic()))
+        self._committing = bundle
+        work = self._writer.submit(self._write, bundle)
+        work.add_done_callback(partial(self._from_thread, bundle, monotonic()))
 
-    def _write(self, batch: Batch) -> None:
+    def _write(self, bundle: Bundle) -> None:
         """In the thread. What of it is done need not be done again if the rest fails."""
-        while batch.before:
-            values, events = batch.before[0]
+        while bundle.before:
+            values, events = bundle.before[0]
             if values or events:
                 self._store.commit(values, events)
-                batch.before[0] = ({}, [])
+                bundle.before[0] = ({}, [])
             self._store.raise_epoch()
-            del batch.before[0]
-        self._store.commit(batch.values, batch.events)
+            del bundle.before[0]
+        self._store.commit(bundle.values, bundle.events)
 
-    def _from_thread(self, batch: Batch, begun: float, work: Future[None]) -> None:
+    def _from_thread(self, bundle: Bundle, begun: float, work: Future[None]) -> None:
         if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._committed, batch, begun, work)
+            self._loop.call_soon_threadsafe(self._committed, bundle, begun, work)
 
-    def _committed(self, batch: Batch, begun: float, work: Future[None]) -> None:
+    def _committed(self, bundle: Bundle, begun: float, work: Future[None]) -> None:
         if work.cancelled():
             return  # it was closed before it was begun
         problem = work.exception()
         if isinstance(problem, DisorderError):
-            self._committing, self.batch = None, Batch()
+            self._committing, self.bundle = None, Bundle()
             self._distrust(problem)
-            self._release(Batch())
+            self._release(Bundle())
             return
         if problem is not None:
-            # Nobody has been told of what is in the batch, so nothing is lost by trying again.
+            # Nobody has been told of what is in the bundle, so nothing is lost by trying again.
             if self.trouble is None:
                 _log.error("cannot write to the store: %s", problem)
             self.trouble = f"the broker cannot write to its store: {problem}"
-            self._loop.call_later(_RETRY, self._commit, batch)
+            self._loop.call_later(_RETRY, self._commit, bundle)
             return
         self.trouble = self._committing = None
         self._counts.committed(monotonic() - begun)
-        self._counts.kept += len(batch.events)
+        self._counts.kept += len(bundle.events)
         *_, span = self._store.spans().values()
         self.last = span.last
-        self._release(batch)
+        self._release(bundle)
         self.flush()
 
-    def _release(self, batch: Batch) -> None:
-        """Carry out what is left of a batch once everything before it is kept."""
-        for outlet, messages in batch.out.items():
+    def _release(self, bundle: Bundle) -> None:
+        """Carry out what is left of a bundle once everything before it is kept."""
+        for outlet, messages in bundle.out.items():
             try:
                 outlet.send(messages)
             except Exception as problem:
                 # One who can't be told must not keep others from being told. It will ask again.
                 _log.exception("a message can't be sent")
                 outlet.cut_off(f"can't be told something: {problem}")
-        for outlet in batch.ended:
+        for outlet in bundle.ended:
             outlet.close()
-        for each in batch.reads:
+        for each in bundle.reads:
             self._read(each)
         self._resume()
         if self._settled and self.is_settled:
@@ -278,13 +278,13 @@ class Pipeline:
     @property
     def is_settled(self) -> bool:
         """Whether nothing waits to be kept or said."""
-        batch = self.batch
-        return self._committing is None and not (batch.values or batch.must_sync or batch.out)
+        bundle = self.bundle
+        return self._committing is None and not (bundle.values or bundle.must_sync or bundle.out)
 
     async def settle(self, within: float) -> bool:
         """Wait until nothing waits to be kept or said; whether that came about in time."""
-        if self.batch.values:
-            self.batch.must_sync = True
+        if self.bundle.values:
+            self.bundle.must_sync = True
         self.flush()
         if self.is_settled:
             return True
