@@ -26,8 +26,8 @@ from tidings.broker.counts import Counts
 from tidings.broker.gate import Gate
 from tidings.broker.host import Host
 from tidings.broker.links import Links
-from tidings.broker.metrics import Metrics
 from tidings.broker.places import Address, parse_address
+from tidings.broker.prometheus import Exporter
 from tidings.broker.refusals import Refusals
 from tidings.broker.retention import Archive, Archived
 from tidings.broker.status import (
@@ -142,9 +142,9 @@ class Broker:
         if configuration.metrics is not None:
             asked = parse_address(configuration.metrics)
             tokens = None if asked.is_loopback else Tokens(configuration.tokens)
-            metrics = Metrics(self.counts, self.status, tokens=tokens)
-            self.metrics_address = await _served(metrics, asked)
-            stack.push_async_callback(metrics.close)
+            exporter = Exporter(self.counts, self.status, tokens=tokens)
+            self.metrics_address = await _served(exporter, asked)
+            stack.push_async_callback(exporter.close)
         if not await self.host.commits.settle(configuration.drain):
             raise TidingsError(self.host.trouble or "the store does not answer")
         self.arrivals.start()
@@ -358,9 +358,9 @@ def _current(host: Host) -> str:
     return list(host.store.spans())[-1]
 
 
-async def _served(metrics: Metrics, address: Address) -> Address:
+async def _served(exporter: Exporter, address: Address) -> Address:
     try:
-        return await metrics.serve(address)
+        return await exporter.serve(address)
     except OSError as problem:
         reason = problem.strerror or str(problem)
         raise TidingsError(f"cannot serve metrics on {address}: {reason}") from None

@@ -1,4 +1,4 @@
-"""Metrics: what a broker counts, in the format of Prometheus, over HTTP.
+"""Prometheus: the metrics of a broker, in the format of Prometheus, over HTTP.
 
 On the loopback address everybody may ask. Elsewhere the request has to show one of the broker's
 tokens: `Authorization: Bearer TOKEN`.
@@ -36,7 +36,7 @@ _COUNTERS: Final = {
 }
 
 
-class Metrics(Collector):
+class Exporter(Collector):
     """A broker's numbers, read when somebody asks."""
 
     def __init__(
