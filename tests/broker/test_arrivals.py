@@ -90,11 +90,11 @@ async def test_nothing_behind_a_greeting_is_read_before_it_is_accepted(tmp_path:
                 if shown == token:
                     assert isinstance(await peer.hear(), Welcome)
                     assert await peer.until(Pong) == Pong(7)
-                    assert broker.counts.bytes_in == len(hello) + len(large)
+                    assert broker.metrics.bytes_in == len(hello) + len(large)
                     await eventually(lambda: broker.host.last == 1)
                 else:
                     await peer.rest()
-                    assert broker.counts.bytes_in == 0
+                    assert broker.metrics.bytes_in == 0
         await all_gone(broker)
 
 
@@ -170,7 +170,7 @@ async def test_the_largest_crowd_makes_room_for_who_comes(tmp_path: Path) -> Non
     async with Broker(configured(tmp_path)) as broker:
         broker.arrivals._most = 5
         with stranger(broker, host="127.0.0.2") as alone, strangers(broker, 20):
-            await eventually(lambda: broker.counts.refused == 16)
+            await eventually(lambda: broker.metrics.refused == 16)
             assert stages(broker) == {Stage.SILENT: 5}
             assert [each.origin for each in broker.arrivals._unread].count("127.0.0.2") == 1
             async with connected(broker) as peer:
@@ -188,7 +188,7 @@ async def test_strangers_fill_neither_memory_nor_the_log(
         async with Broker(configured(tmp_path)) as broker:
             for n in range(1, 11):
                 with strangers(broker, 20, b"GET / HTTP/1.1\r\n\r\n" * 10):
-                    await eventually(lambda n=n: broker.counts.refused == 20 * n)
+                    await eventually(lambda n=n: broker.metrics.refused == 20 * n)
             await all_gone(broker)
             assert not broker.gate.connections
     begun = caplog.records[0].created
@@ -256,7 +256,7 @@ async def test_hundreds_may_come_at_once_from_one_origin_over_tls(
                 await peer.attach(f"c{number}")
 
         await asyncio.gather(*(one(number) for number in range(200)))
-        assert broker.counts.refused == 0
+        assert broker.metrics.refused == 0
         await all_gone(broker)
 
 

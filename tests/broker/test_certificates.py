@@ -150,7 +150,7 @@ async def test_brokers_prove_their_names_by_certificates(tmp_path: Path, papers:
             tls = papers.tls(name, trusts=True)
             async with Broker(configured(tmp_path, text, name="paris", tls=tls)) as paris:
                 if name == "rome":
-                    await eventually(lambda: london.counts.refused)
+                    await eventually(lambda: london.metrics.refused)
                     assert not london.links.is_up("paris")
                 else:
                     await eventually(lambda: london.links.is_up("paris"))

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from tests.broker.peers import configured, connected, eventually, on_loop
-from tidings.broker.counts import Counts
 from tidings.broker.host import Host
+from tidings.broker.metrics import Metrics
 from tidings.broker.refusals import Refusals
 from tidings.broker.server import Broker
 from tidings.broker.store import SQLiteStore, StoreError
@@ -86,7 +86,7 @@ async def hosted(folder: Path) -> AsyncIterator[tuple[Host, Disk]]:
     disk = Disk(folder)
     stored = disk.content()
     node = make(stored, disk.spans())
-    host = Host(node, disk, Counts(), Refusals(stored), make)
+    host = Host(node, disk, Metrics(), Refusals(stored), make)
     host.start(())
     await host.commits.settle(10)
     disk.commits.clear()

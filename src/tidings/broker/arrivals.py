@@ -26,7 +26,7 @@ from enum import Enum, auto
 from time import monotonic
 from typing import Any, Final, TypeAlias, cast
 
-from tidings.broker.counts import Counts
+from tidings.broker.metrics import Metrics
 from tidings.broker.places import Address
 from tidings.events import TidingsError
 from tidings.protocol import Refused
@@ -150,11 +150,11 @@ class Arrivals:
     """Accepts connections, and reads their greetings."""
 
     def __init__(
-        self, greeted: Greeted, counts: Counts, *, tls: ssl.SSLContext | None, most: int
+        self, greeted: Greeted, metrics: Metrics, *, tls: ssl.SSLContext | None, most: int
     ) -> None:
         """At most `most` connections may be silent or wait."""
         self._greeted = greeted
-        self._counts = counts
+        self._metrics = metrics
         self._tls = tls
         self._most = most
         self._loop = asyncio.get_running_loop()
@@ -316,7 +316,7 @@ class Arrivals:
         """Say why somebody cannot come in, and hang up."""
         if arrival.stage in (Stage.REFUSED, Stage.GONE):
             return
-        self._counts.refused += 1
+        self._metrics.refused += 1
         self._tell(f"refused {who} at {arrival.address}: {reason}")
         frame = encode([Refused(id, reason)])
         if arrival.transport is None:

@@ -82,7 +82,7 @@ class ClientSession:
         self._may_deliver = may_deliver
         self._connection = connection
         self._host = host
-        self._counts = host.counts
+        self._metrics = host.metrics
         self._limits = limits
         self._copies = Copies(connection, host.copier)
         self._ahead = 0.0
@@ -152,7 +152,7 @@ class ClientSession:
         self._host.handle(Request(self.session, body, time()))
 
     def _refuse(self, id: str, reason: str, *, is_passing: bool = False) -> None:
-        self._counts.refused += 1
+        self._metrics.refused += 1
         self._host.post(self._connection, Refused(id, reason, is_passing=is_passing))
 
     # -- publishing ----------------------------------------------------------------------------
@@ -166,7 +166,7 @@ class ClientSession:
             if self._is_attached():
                 self._host.remember(self.name, body.number, _LEFT_OUT)
             return
-        self._counts.published += len(notifications)
+        self._metrics.published += len(notifications)
         if self.name not in self._deliveries.publishers.ages and not self._has_name():
             for number in range(body.number, body.number + len(notifications)):
                 self._refuse_publication(number, self._too_many_names())

@@ -22,8 +22,8 @@ from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from tidings.broker.counts import Counts
 from tidings.broker.database import DisorderError
+from tidings.broker.metrics import Metrics
 from tidings.protocol import Append, Event, Raise, Read, Recall, Store, Sync
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Commits:
     def __init__(
         self,
         store: disk.Store,
-        counts: Counts,
+        metrics: Metrics,
         *,
         read: Callable[[Read | Recall], None],
         distrust: Callable[[Exception], None],
@@ -104,7 +104,7 @@ class Commits:
         self.trouble: str | None = None
         """Why the last commit has failed, while it is tried again."""
         self._store = store
-        self._counts = counts
+        self._metrics = metrics
         self._read = read
         self._distrust = distrust
         self._loop = asyncio.get_running_loop()
@@ -246,8 +246,8 @@ class Commits:
             self._loop.call_later(_RETRY, self._commit, bundle)
             return
         self.trouble = self._committing = None
-        self._counts.committed(monotonic() - begun)
-        self._counts.kept += len(bundle.events)
+        self._metrics.committed(monotonic() - begun)
+        self._metrics.kept += len(bundle.events)
         *_, span = self._store.spans().values()
         self.last = span.last
         self._release(bundle)

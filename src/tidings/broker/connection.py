@@ -17,8 +17,8 @@ from math import inf
 from time import monotonic
 from typing import Any, Final
 
-from tidings.broker.counts import Counts
 from tidings.broker.decoding import Decoding
+from tidings.broker.metrics import Metrics
 from tidings.protocol import Refused
 from tidings.protocol.wire import Splitter, WireError, encode
 
@@ -48,7 +48,7 @@ class Connection(asyncio.Protocol):
         decoding: Decoding,
         frame: int,
         memory: int,
-        counts: Counts,
+        metrics: Metrics,
     ) -> None:
         """Frames of more than `frame` bytes are refused; above `memory` bytes it is full."""
         self._decoding = decoding
@@ -57,7 +57,7 @@ class Connection(asyncio.Protocol):
         self._made = made
         self.frame = frame
         self.memory = memory
-        self._counts = counts
+        self._metrics = metrics
         self._transport: Any = None  # an asyncio.Transport, as soon as it is made
         self._splitter = Splitter(frame)
         self.address = "?"
@@ -89,13 +89,13 @@ class Connection(asyncio.Protocol):
         peer = transport.get_extra_info("peername")
         self.address = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else str(peer or "?")
         self.certificate = transport.get_extra_info("peercert") or None
-        self._counts.opened += 1
+        self._metrics.opened += 1
         self._made(self)
 
     def take_over(self, transport: asyncio.Transport, size: int) -> None:
         """Go on with a transport behind a greeting of this size; nothing is read until `go_on`."""
         self._holds = 1
-        self._counts.bytes_in += size
+        self._metrics.bytes_in += size
         transport.pause_reading()
         transport.set_protocol(self)
         self.connection_made(transport)
@@ -105,7 +105,7 @@ class Connection(asyncio.Protocol):
             return
         self.heard_at = monotonic()
         self.asked_at = None
-        self._counts.bytes_in += len(data)
+        self._metrics.bytes_in += len(data)
         try:
             for payload in self._splitter.feed(data):
                 if not self._take(payload):
@@ -194,7 +194,7 @@ class Connection(asyncio.Protocol):
             self._write(messages[middle:])
             return
         if not self._is_gone:
-            self._counts.bytes_out += len(frame)
+            self._metrics.bytes_out += len(frame)
             self._transport.write(frame)
 
     def _is_too_full(self) -> bool:
@@ -241,7 +241,7 @@ class Connection(asyncio.Protocol):
         """Say why, and close."""
         if self.is_closing:
             return
-        self._counts.refused += 1
+        self._metrics.refused += 1
         _log.warning(
             "refused %s at %s: %s",
             self.label or "somebody",

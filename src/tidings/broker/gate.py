@@ -95,7 +95,7 @@ class Gate:
             decoding=self._neighbours if is_link else self._clients,
             frame=_LINK_FRAME if is_link else limits.frame,
             memory=_LINK_MEMORY if is_link else limits.memory,
-            counts=self._host.counts,
+            metrics=self._host.metrics,
         )
 
     # -- coming in -----------------------------------------------------------------------------

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from tidings.broker.commits import Commits, Outlet
 from tidings.broker.copying import Copier
-from tidings.broker.counts import Counts
 from tidings.broker.database import LogDamageError
+from tidings.broker.metrics import Metrics
 from tidings.broker.refusals import Refusals
 from tidings.events import TidingsError
 from tidings.node import Node
@@ -72,13 +72,13 @@ class Host:
     """
 
     def __init__(
-        self, node: Node, store: disk.Store, counts: Counts, refusals: Refusals, make: Make
+        self, node: Node, store: disk.Store, metrics: Metrics, refusals: Refusals, make: Make
     ) -> None:
         """`make` is called for another node when this one is not to be trusted any more."""
         self._make = make
         self.node = node
         self.store = store
-        self.counts = counts
+        self.metrics = metrics
         self.sessions: dict[str, Outlet] = {}
         self.names: dict[str, str] = {}
         self.links: dict[str, Outlet] = {}
@@ -87,7 +87,7 @@ class Host:
         self._attached: set[str] = set()
         """The sessions that the node has accepted."""
         self.commits = commits = Commits(
-            store, counts, read=self._begin_read, distrust=self._distrust
+            store, metrics, read=self._begin_read, distrust=self._distrust
         )
         self._replacing: asyncio.Task[None] | None = None
         """While the node is not to be trusted, and another is being made."""
@@ -142,7 +142,7 @@ class Host:
         if self._is_closed or self._replacing is not None:
             return
         _log.error("what the broker remembers is damaged; it begins anew", exc_info=problem)
-        self.counts.replaced += 1
+        self.metrics.replaced += 1
         self._replacing = self._loop.create_task(self._replace())
 
     async def _replace(self) -> None:
@@ -209,7 +209,7 @@ class Host:
     def _deliver(self, effect: Deliver) -> None:
         outlet = self.sessions.get(effect.session)
         if outlet is not None:
-            self.counts.delivered += 1
+            self.metrics.delivered += 1
             self.commits.out(outlet, effect)
 
     def _send(self, effect: Send) -> None:
@@ -232,7 +232,7 @@ class Host:
             for refusal in self._remembered(self._name(effect.session)):
                 self.commits.out(outlet, refusal)
         elif answer.__class__ is Refused:
-            self.counts.refused += 1
+            self.metrics.refused += 1
             if answer.id == SESSION:
                 self._attached.discard(effect.session)
                 self.commits.end(outlet)
@@ -241,7 +241,7 @@ class Host:
                 name = self._name(effect.session)
                 self._store_all(self._refusals.add(name, number, answer.reason))
         elif answer.__class__ is Missed:
-            self.counts.missed += answer.count
+            self.metrics.missed += answer.count
         self.commits.out(outlet, answer)
 
     def _raise(self, effect: Raise) -> None:

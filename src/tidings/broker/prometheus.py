@@ -15,7 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from tidings.broker.counts import STEPS, Counts
+from tidings.broker.metrics import STEPS, Metrics
 from tidings.broker.places import Address
 from tidings.broker.status import Status
 from tidings.broker.tokens import Tokens
@@ -40,10 +40,10 @@ class Exporter(Collector):
     """A broker's numbers, read when somebody asks."""
 
     def __init__(
-        self, counts: Counts, status: Callable[[], Status], *, tokens: Tokens | None = None
+        self, metrics: Metrics, status: Callable[[], Status], *, tokens: Tokens | None = None
     ) -> None:
         """Only who shows one of the `tokens` is answered; everybody, if none are given."""
-        self._counts = counts
+        self._metrics = metrics
         self._status = status
         self._tokens = tokens
         self._server: asyncio.Server | None = None
@@ -54,15 +54,15 @@ class Exporter(Collector):
         return ()  # registering does not ask for the numbers then
 
     def collect(self) -> Iterator[Metric]:
-        counts = self._counts
+        metrics = self._metrics
         for name, (field, help) in _COUNTERS.items():
-            yield CounterMetricFamily(f"tidings_{name}", help, getattr(counts, field))
+            yield CounterMetricFamily(f"tidings_{name}", help, getattr(metrics, field))
         buckets, total = [], 0
-        for step, number in zip((*STEPS, float("inf")), counts.commits, strict=True):
+        for step, number in zip((*STEPS, float("inf")), metrics.commits, strict=True):
             total += number
             buckets.append((str(step) if step < 1e9 else "+Inf", total))
         yield HistogramMetricFamily(
-            "tidings_commit_seconds", "How long commits took", buckets, counts.commit_seconds
+            "tidings_commit_seconds", "How long commits took", buckets, metrics.commit_seconds
         )
         yield from _gauges(self._status())
 

@@ -22,10 +22,10 @@ from tidings.broker import certificates
 from tidings.broker.admission import Admission
 from tidings.broker.arrivals import Arrivals
 from tidings.broker.configuration import Configuration
-from tidings.broker.counts import Counts
 from tidings.broker.gate import Gate
 from tidings.broker.host import Host
 from tidings.broker.links import Links
+from tidings.broker.metrics import Metrics
 from tidings.broker.places import Address, parse_address
 from tidings.broker.prometheus import Exporter
 from tidings.broker.refusals import Refusals
@@ -76,7 +76,7 @@ class Broker:
         self.configuration = configuration
         self.archive = _archive(configuration, archived)
         self.name = configuration.name
-        self.counts = Counts()
+        self.metrics = Metrics()
         self.address = configuration.address
         """Where it listens, once it has started."""
         self.metrics_address: Address | None = None
@@ -116,7 +116,7 @@ class Broker:
         stored = await asyncio.to_thread(store.content)
         node = await asyncio.to_thread(self._node, stored, store.spans())
         again = partial(self._node, was_damaged=True)
-        self.host = Host(node, store, self.counts, Refusals(stored), again)
+        self.host = Host(node, store, self.metrics, Refusals(stored), again)
         stack.push_async_callback(self.host.close)
         self.gate = Gate(
             self.name,
@@ -127,7 +127,7 @@ class Broker:
             lake=configuration.retention.lake,
         )
         self.host.start(configuration.neighbours)
-        self.arrivals = Arrivals(self.gate.greeted, self.counts, tls=listening, most=strangers)
+        self.arrivals = Arrivals(self.gate.greeted, self.metrics, tls=listening, most=strangers)
         stack.callback(self.arrivals.close)
         self.address = await self.arrivals.bind(configuration.address)
         host, port = self.address
@@ -142,7 +142,7 @@ class Broker:
         if configuration.metrics is not None:
             asked = parse_address(configuration.metrics)
             tokens = None if asked.is_loopback else Tokens(configuration.tokens)
-            exporter = Exporter(self.counts, self.status, tokens=tokens)
+            exporter = Exporter(self.metrics, self.status, tokens=tokens)
             self.metrics_address = await _served(exporter, asked)
             stack.push_async_callback(exporter.close)
         if not await self.host.commits.settle(configuration.drain):
@@ -245,9 +245,9 @@ class Broker:
 
     async def _keep_sampling(self) -> None:
         while True:
-            counts = self.counts
+            metrics = self.metrics
             numbers = {
-                name: getattr(counts, name)
+                name: getattr(metrics, name)
                 for name in ("published", "kept", "delivered", "bytes_in", "bytes_out")
             }
             self._rates.sample(monotonic(), numbers)

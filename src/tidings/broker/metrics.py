@@ -1,4 +1,4 @@
-"""Counts: what has gone through a broker since it started. Plain numbers, cheap to raise."""
+"""Metrics: what has gone through a broker since it started. Plain numbers, cheap to raise."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ STEPS: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.
 """Commits are counted by how many seconds they took, up to each of these."""
 
 
-class Counts:
+class Metrics:
     """Raised by whoever sees it happen, read by metrics and status."""
 
     __slots__ = (
