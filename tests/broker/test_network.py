@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.broker.peers import configured, connected, eventually, on_loop
 from tests.cli.conftest import PROGRAM
-from tidings.broker.logs import Lines, Sentences, set_up
+from tidings.broker.diagnostics import JSONLines, Sentences, set_up
 from tidings.broker.places import Address
 from tidings.broker.server import Broker
 from tidings.broker.status import ask
@@ -194,7 +194,7 @@ def record(**extra: object) -> logging.LogRecord:
 
 
 def test_lines_are_for_programs() -> None:
-    line = json.loads(Lines("paris").format(record(session="ann", event="paris:7")))
+    line = json.loads(JSONLines("paris").format(record(session="ann", event="paris:7")))
     assert line["message"] == "lost rome\x1b[2J"
     assert (line["broker"], line["session"], line["event"]) == ("paris", "ann", "paris:7")
 

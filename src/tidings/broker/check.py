@@ -14,13 +14,13 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from tidings.broker import about, database, identity, log, mark
+from tidings.broker import about, database, identity, log_table, mark
 from tidings.broker.about import End
-from tidings.broker.batch import batch_of
 from tidings.broker.continuity import Found, doubt
 from tidings.broker.database import StoreError
 from tidings.broker.identity import Identity
 from tidings.broker.mark import Head
+from tidings.broker.rows import row_of
 from tidings.broker.seals import Damage
 from tidings.broker.store import value_of
 from tidings.protocol import Span
@@ -113,7 +113,7 @@ class _Checking:
                 raise Damage("it does not say what its last commit was")
             self.ends = [*closed, End(self.head.last)]
             for epoch, end in enumerate(self.ends, 1):
-                first = log.first_tick(self._connection, epoch) or end.last + 1
+                first = log_table.first_tick(self._connection, epoch) or end.last + 1
                 stream = stream_name(self._broker, epoch)
                 self.spans[stream] = Span(first, end.last, end.time)
         if self._connection.in_transaction:
@@ -136,7 +136,7 @@ class _Checking:
     def _walk(self, epoch: int, stream: str, span: Span) -> None:
         first, upto = span.first, span.first - 1
         while upto < span.last:
-            rows = log.rows_behind(self._connection, epoch, first - 1, _ROWS)
+            rows = log_table.rows_behind(self._connection, epoch, first - 1, _ROWS)
             if not rows:
                 break
             for first, row in rows:
@@ -144,7 +144,7 @@ class _Checking:
                     self._note(f"{stream}: ticks {upto + 1} to {first - 1} are missing")
                 upto = row[2] if isinstance(row[2], int) else first
                 with self._noted(stream):
-                    upto = batch_of(row).events(stream)[-1].tick
+                    upto = row_of(row).events(stream)[-1].tick
                 self._done += upto - first + 1
             first += 1
             self._told(self._done, sum(s.last - s.first + 1 for s in self.spans.values()))
@@ -153,7 +153,7 @@ class _Checking:
 
     def _was_trimmed(self, epoch: int, tick: int) -> bool:
         """Whether a tick was let go of since the check began, by a broker that runs."""
-        first = log.first_tick(self._connection, epoch)
+        first = log_table.first_tick(self._connection, epoch)
         return first > tick if first is not None else epoch < len(self.ends)
 
     def structure(self) -> None:

@@ -14,16 +14,16 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
-from tidings.broker import about, database, identity, log
+from tidings.broker import about, database, identity, log_table
 from tidings.broker import mark as marks
 from tidings.broker.about import End
 from tidings.broker.ballast import Ballast
-from tidings.broker.batch import Batch, batches
 from tidings.broker.continuity import Found, all_closed, doubt, warning
 from tidings.broker.database import DisorderError, LogDamageError, StoreError
 from tidings.broker.identity import Identity
 from tidings.broker.mark import Head, Mark
-from tidings.broker.readers import Readers
+from tidings.broker.pool import Pool
+from tidings.broker.rows import Row, rows_of
 from tidings.broker.seals import Damage, seal, unseal
 from tidings.broker.writer import Writer
 from tidings.events import TidingsError
@@ -109,7 +109,7 @@ class Store(Protocol):
         """Forget events older than a time, and the oldest above a size.
 
         Closed streams go first. If `upto` is given, nothing goes that lies behind its tick for
-        a stream, and nothing of a stream that it does not name. Whole batches go, and never the
+        a stream, and nothing of a stream that it does not name. Whole rows go, and never the
         last of the current stream, so that no tick is used twice. The first tick that is kept
         of the current stream is returned. To be called from time to time even if nothing is to
         be forgotten: it also mends `trouble` where it can.
@@ -156,7 +156,7 @@ class SQLiteStore:
             connection = stack.enter_context(contextlib.closing(database.connect(path)))
             database.examine(connection, path, name)
             self._writer = Writer(connection, path, self._ballast)
-            self._readers = stack.enter_context(contextlib.closing(Readers(path)))
+            self._pool = stack.enter_context(contextlib.closing(Pool(path)))
             self._load()
             self.content()  # a damaged value is better found now
             self._prove()
@@ -177,7 +177,7 @@ class SQLiteStore:
         )
 
     def content(self) -> dict[str, Any]:
-        with self._explained(), self._readers.lend() as connection:
+        with self._explained(), self._pool.lend() as connection:
             rows = connection.execute("SELECT key, value FROM state").fetchall()
         with self._explained():
             return {key: value_of(key, sealed) for key, sealed in rows}
@@ -196,12 +196,12 @@ class SQLiteStore:
         def write(connection: sqlite3.Connection) -> None:
             connection.executemany("DELETE FROM state WHERE key = ?", forgotten)
             connection.executemany("INSERT OR REPLACE INTO state VALUES (?, ?)", stored)
-            log.append(connection, rows)
+            log_table.append(connection, rows)
             about.put(connection, about.HEAD, head)
 
         with self._writing:
             self._check_order(events)
-            rows = list(batches(events, self._head.epoch, self._until))
+            rows = list(rows_of(events, self._head.epoch, self._until))
             last = rows[-1].last if rows else self._head.last
             head = Head(self._head.number + 1, self._head.epoch, last)
             self._transact(write)
@@ -227,18 +227,18 @@ class SQLiteStore:
         if after <= 0 and since >= last:
             return since, since, ()
         epoch = epoch_of(stream)
-        with self._explained(), self._readers.lend() as connection:
+        with self._explained(), self._pool.lend() as connection:
             try:
                 if after > 0:
-                    rows = log.rows_at_time(connection, epoch, after, limit)
+                    rows = log_table.rows_at_time(connection, epoch, after, limit)
                 else:
-                    rows = log.rows_at_tick(connection, epoch, since + 1, limit)
+                    rows = log_table.rows_at_tick(connection, epoch, since + 1, limit)
                 events = _behind(_unpacked(rows, stream), since, after)
                 if rows and not events:
                     raise Damage(f"the events behind {rows[0].last} are missing")
             except Damage as error:
                 if after > 0:
-                    since = log.tick_at_time(connection, epoch, after) - 1
+                    since = log_table.tick_at_time(connection, epoch, after) - 1
                 raise self._log_damage(connection, stream, since, error) from None
         return (events[0].tick - 1, events[-1].tick, events) if events else (last, last, ())
 
@@ -248,9 +248,9 @@ class SQLiteStore:
         last = self._span(stream).last
         if after >= min(upto, last):
             return after, after, ()
-        with self._explained(), self._readers.lend() as connection:
+        with self._explained(), self._pool.lend() as connection:
             try:
-                rows = log.rows_at_tick(
+                rows = log_table.rows_at_tick(
                     connection, epoch_of(stream), after + 1, upto - after, size=size
                 )
                 if not rows and self._is_empty(stream):
@@ -284,21 +284,21 @@ class SQLiteStore:
     def close(self) -> None:
         with self._writing:
             self._is_open = False
-            self._resources.close()  # the readers first, so that the writer ends the journal
+            self._resources.close()  # those that read first, so that the writer ends the journal
 
     # -- opening -------------------------------------------------------------------------------
 
     def _load(self) -> None:
         """What was committed, after a look at the end of the log."""
-        with self._readers.lend() as connection:
+        with self._pool.lend() as connection:
             head = about.get(connection, about.HEAD, Head)
             closed = about.get(connection, about.CLOSED, list[End]) or []
             self._identity = about.get(connection, about.IDENTITY, Identity)
             if head is None or head.epoch != len(closed) + 1:
                 raise Damage("it does not say what its last commit was")
-            firsts = [log.first_tick(connection, epoch) for epoch in range(1, head.epoch + 1)]
-            rows = log.last_rows(connection, head.epoch)
-            self._until = log.length(connection)
+            firsts = [log_table.first_tick(connection, epoch) for epoch in range(1, head.epoch + 1)]
+            rows = log_table.last_rows(connection, head.epoch)
+            self._until = log_table.length(connection)
         self._head = head
         self._stream = stream_name(self._name, head.epoch)
         _unpacked(rows, self._stream, wholly=True)
@@ -362,7 +362,7 @@ class SQLiteStore:
         """What is behind a tick cannot be read; publishing and all other reading go on."""
         span = self._span(stream)
         since = max(since, span.first - 1)
-        following = log.next_sound_tick(connection, epoch_of(stream), since)
+        following = log_table.next_sound_tick(connection, epoch_of(stream), since)
         upto = span.last if following is None else following - 1
         return LogDamageError(database.damage(self._path, str(error)), since, upto)
 
@@ -400,7 +400,7 @@ class SQLiteStore:
         with self._writing:
             span = self._spans[stream]
             first = self._transact(
-                lambda c: log.expire(
+                lambda c: log_table.expire(
                     c,
                     epoch_of(stream),
                     before=before,
@@ -448,7 +448,7 @@ class SQLiteStore:
             raise StoreError(reason) from None
 
 
-def _unpacked(rows: Sequence[Batch], stream: str, *, wholly: bool = False) -> tuple[Event, ...]:
+def _unpacked(rows: Sequence[Row], stream: str, *, wholly: bool = False) -> tuple[Event, ...]:
     """The events of rows up to the first that is damaged; `Damage` if it is the very first.
 
     With `wholly`, none may be, and they must follow on each other.
@@ -472,7 +472,7 @@ def _behind(events: tuple[Event, ...], since: int, after: float) -> tuple[Event,
     return events[bisect_left(events, since + 1, key=attrgetter("tick")) :]
 
 
-def _blocks(rows: Sequence[Batch]) -> tuple[bytes, ...]:
+def _blocks(rows: Sequence[Row]) -> tuple[bytes, ...]:
     """The blocks of rows up to the first that is damaged; `Damage` if it is the very first."""
     blocks: list[bytes] = []
     try:

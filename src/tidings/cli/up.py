@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import typer
 
-from tidings.broker import logs
+from tidings.broker import diagnostics
 from tidings.broker.configuration import Configuration, check_token
 from tidings.broker.retention import Archived
 from tidings.broker.server import Broker
@@ -35,7 +35,7 @@ def run_broker(
     configuration = (
         Configuration.parse("", **given) if config is None else Configuration.load(config, **given)
     )
-    logs.set_up(configuration.name)
+    diagnostics.set_up(configuration.name)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(_run(configuration))
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
-from tidings.broker.batch import ROW, Batch, batch_of
+from tidings.broker.rows import OVERHEAD, Row, row_of
 from tidings.broker.seals import Damage
 
 _READ_BYTES: Final = 8 << 20
@@ -30,7 +30,7 @@ _AT_TIME: Final = f"""
 _FROM_TIME: Final = f"{_ROWS} WHERE place >= ({_AT_TIME}) AND place < ? ORDER BY place"
 _FROM_END: Final = f"{_ROWS} WHERE place >= ? AND place < ? ORDER BY place DESC"
 _SIZES: Final = f"""
-    SELECT place & {(1 << _TICKS) - 1}, last, last_time, length(events) + {ROW}, until FROM log
+    SELECT place & {(1 << _TICKS) - 1}, last, last_time, length(events) + {OVERHEAD}, until FROM log
     WHERE place >= ? AND place < ? ORDER BY place LIMIT ?"""
 
 
@@ -43,7 +43,7 @@ def _bounds(epoch: int) -> tuple[int, int]:
     return _place(epoch, 0), _place(epoch + 1, 0)
 
 
-def append(connection: sqlite3.Connection, rows: Sequence[Batch]) -> None:
+def append(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
     """Add rows at the end."""
     connection.executemany(
         "INSERT INTO log VALUES (?, ?, ?, ?, ?, ?)",
@@ -56,7 +56,7 @@ def append(connection: sqlite3.Connection, rows: Sequence[Batch]) -> None:
 
 def rows_at_tick(
     connection: sqlite3.Connection, epoch: int, tick: int, limit: int, *, size: int = _READ_BYTES
-) -> list[Batch]:
+) -> list[Row]:
     """The rows of an epoch from the one with this tick on, or from the first.
 
     There are about `limit` events from the tick on, and not much more than `size` bytes.
@@ -66,9 +66,7 @@ def rows_at_tick(
     return _some(connection, _FROM_PLACE, *bounds, size=size, limit=limit, tick=tick)
 
 
-def rows_at_time(
-    connection: sqlite3.Connection, epoch: int, time: float, limit: int
-) -> list[Batch]:
+def rows_at_time(connection: sqlite3.Connection, epoch: int, time: float, limit: int) -> list[Row]:
     """The rows of an epoch from the first on that has an event of this time or later."""
     bounds = (epoch, time, _place(epoch + 1, 0))
     return _some(connection, _FROM_TIME, *bounds, size=_READ_BYTES, limit=limit)
@@ -87,9 +85,9 @@ def next_sound_tick(connection: sqlite3.Connection, epoch: int, tick: int) -> in
     with contextlib.closing(connection.execute(query, bounds)) as cursor:
         for row in cursor:
             with contextlib.suppress(Damage):
-                batch = batch_of(row)
-                batch.block()
-                return batch.first
+                found = row_of(row)
+                found.block()
+                return found.first
     return None
 
 
@@ -100,14 +98,14 @@ def first_tick(connection: sqlite3.Connection, epoch: int) -> int | None:
     return None if place is None else int(place) - _place(epoch, 0)
 
 
-def last_rows(connection: sqlite3.Connection, epoch: int) -> list[Batch]:
+def last_rows(connection: sqlite3.Connection, epoch: int) -> list[Row]:
     """The end of an epoch's log: as much of it as a crash may have touched."""
     return _some(connection, _FROM_END, *_bounds(epoch), size=_TAIL_BYTES)[::-1]
 
 
-def every_row(connection: sqlite3.Connection) -> Iterator[Batch]:
+def every_row(connection: sqlite3.Connection) -> Iterator[Row]:
     """All that is kept, one row after the other, in order of epochs and ticks."""
-    return map(batch_of, connection.execute(f"{_ROWS} ORDER BY place"))
+    return map(row_of, connection.execute(f"{_ROWS} ORDER BY place"))
 
 
 def rows_behind(
@@ -174,19 +172,19 @@ def _some(
     size: int,
     limit: int | None = None,
     tick: int = 0,
-) -> list[Batch]:
+) -> list[Row]:
     """Rows until they have `limit` events from a tick on, or `size` bytes."""
-    rows: list[Batch] = []
+    rows: list[Row] = []
     with contextlib.closing(connection.execute(query, bounds)) as cursor:
         for row in cursor:
             try:
-                rows.append(batch := batch_of(row))
+                rows.append(found := row_of(row))
             except Damage:
                 if rows and query is not _FROM_END:
                     break  # what lies before it can be read
                 raise
-            size -= batch.size
+            size -= found.size
             begin = max(tick, rows[0].first)
-            if size <= 0 or (limit is not None and batch.last - begin + 1 >= limit):
+            if size <= 0 or (limit is not None and found.last - begin + 1 >= limit):
                 break
     return rows

@@ -1,4 +1,4 @@
-"""Readers: connections that look at the database while the writer changes it."""
+"""The pool: connections that look at the database while the writer changes it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from tidings.broker import database
 
 
-class Readers:
+class Pool:
     """As many connections as there are threads that read at once; they are kept for the next.
 
     SQLite's WAL mode shows each the last commit, and none waits for the one that runs.

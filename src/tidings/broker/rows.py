@@ -1,4 +1,4 @@
-"""Batches: the rows of the log, each some events that were committed together."""
+"""Rows: what the log is made of, each some events that were committed together."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tidings.events import TidingsError
 from tidings.protocol import Event
 from tidings.protocol.wire import pack, unpack
 
-ROW: Final = 64
+OVERHEAD: Final = 64
 """About what a row takes up besides its events."""
 _MOST_EVENTS: Final = 256
 _MOST_BYTES: Final = 1 << 20
 
 
-class Batch(msgspec.Struct, frozen=True, array_like=True):
+class Row(msgspec.Struct, frozen=True, array_like=True):
     """A row of the log."""
 
     epoch: int
@@ -33,7 +33,7 @@ class Batch(msgspec.Struct, frozen=True, array_like=True):
     @property
     def size(self) -> int:
         """What it takes up, about."""
-        return len(self.content) + ROW
+        return len(self.content) + OVERHEAD
 
     def block(self) -> bytes:
         """What was packed, undecoded; `Damage` if it is not that any more."""
@@ -51,22 +51,22 @@ class Batch(msgspec.Struct, frozen=True, array_like=True):
         return events
 
 
-def batch_of(row: tuple[Any, ...]) -> Batch:
+def row_of(row: tuple[Any, ...]) -> Row:
     """A row that was read; `Damage` if it has values of the wrong kinds."""
     try:
-        return msgspec.convert(row, Batch)
+        return msgspec.convert(row, Row)
     except msgspec.ValidationError as error:
         raise Damage(f"a row of the log is not what was written: {error}") from None
 
 
-def batches(events: Sequence[Event], epoch: int, until: int) -> Iterator[Batch]:
+def rows_of(events: Sequence[Event], epoch: int, until: int) -> Iterator[Row]:
     """The rows for a commit: one, unless readers would rather not take so much at once."""
     for start in range(0, len(events), _MOST_EVENTS):
         for some, content in _packed(events[start : start + _MOST_EVENTS]):
-            until += 4 + len(content) + ROW
+            until += 4 + len(content) + OVERHEAD
             first, last = some[0], some[-1]
             label = (epoch, first.tick, last.tick, float(first.time), float(last.time), until)
-            yield Batch(*label, seal(content, *label))
+            yield Row(*label, seal(content, *label))
 
 
 def _packed(events: Sequence[Event]) -> Iterator[tuple[Sequence[Event], bytes]]:

@@ -1,4 +1,4 @@
-"""Logs: one line for each thing that an operator may want to know.
+"""Diagnostics: one line for each thing that an operator may want to know.
 
 On a terminal a line is a sentence; elsewhere it is a JSON object with the fields `time`, `level`,
 `broker` and `message`, and where they apply `session`, `event` and `error`.
@@ -20,7 +20,7 @@ def set_up(broker: str, *, stream: TextIO | None = None, level: int = logging.IN
     """Write what tidings logs to stderr, or to a stream."""
     target = stream or sys.stderr
     handler = logging.StreamHandler(target)
-    handler.setFormatter(Sentences() if target.isatty() else Lines(broker))
+    handler.setFormatter(Sentences() if target.isatty() else JSONLines(broker))
     root = logging.getLogger("tidings")
     root.handlers[:] = [handler]
     root.setLevel(level)
@@ -37,7 +37,7 @@ class Sentences(logging.Formatter):
         return f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text
 
 
-class Lines(logging.Formatter):
+class JSONLines(logging.Formatter):
     """For programs."""
 
     def __init__(self, broker: str) -> None:
