@@ -257,7 +257,7 @@ async def test_clients_and_metrics_are_told_of_the_lake(tmp_path: Path) -> None:
             assert isinstance(welcome, Welcome)
             assert welcome.lake == str(tmp_path / "lake")
         exporter = Exporter(broker.metrics, broker.status)
-        await eventually(lambda: broker.archive is not None and broker.archive.trouble)
+        await eventually(lambda: broker.lake is not None and broker.lake.trouble)
         shown = exporter._response(b"GET /metrics HTTP/1.1\r\n\r\n").decode()
         assert "\ntidings_lake_trouble 1.0\n" in shown
         Lake(tmp_path / "lake")

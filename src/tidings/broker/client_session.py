@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from tidings.broker.configuration import Limits
+from tidings.broker.configuration import ClientLimits
 from tidings.broker.connection import Connection
 from tidings.broker.copying import Copies
 from tidings.broker.decoding import UnreadableFilter
@@ -69,7 +69,7 @@ class ClientSession:
         *,
         principal: str,
         name: str,
-        limits: Limits,
+        limits: ClientLimits,
         may_deliver: bool,
     ) -> None:
         self.name = f"{principal}/{name}"

@@ -74,7 +74,7 @@ class TLS(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whoever shows a certificate of this authority is who its common name says."""
 
 
-class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ClientLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a client may ask of a broker."""
 
     frame: Annotated[int, msgspec.Meta(ge=1024, le=1 << 30)] = 4 << 20
@@ -132,7 +132,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     deliverers: list[str] = []
     """Principals that may publish copies for bulk subscribers, as `tidings pipeline deliver` does;
     without tokens and certificates, everybody may."""
-    limits: Limits = Limits()
+    limits: ClientLimits = ClientLimits()
     retention: Retention = Retention()
 
     @classmethod
@@ -327,7 +327,7 @@ def _fields(place: tuple[str, ...]) -> tuple[str, ...]:
     kinds: dict[str, Any] = {
         "": Configuration,
         "tls": TLS,
-        "limits": Limits,
+        "limits": ClientLimits,
         "retention": Retention,
         "neighbours": Neighbour,
     }

@@ -20,7 +20,7 @@ from typing import Final
 
 from tidings.broker.admission import Admission, UnwelcomeError
 from tidings.broker.client_session import ClientSession
-from tidings.broker.configuration import Limits
+from tidings.broker.configuration import ClientLimits
 from tidings.broker.connection import Connection
 from tidings.broker.decoding import ClientReader, Decoding
 from tidings.broker.host import Host
@@ -55,7 +55,7 @@ class Gate:
         name: str,
         host: Host,
         admission: Admission,
-        limits: Limits,
+        limits: ClientLimits,
         status: Callable[[], Status],
         *,
         lake: str | None = None,

@@ -13,8 +13,8 @@ Archived: TypeAlias = Callable[[], Mapping[str, int]]
 """Up to which tick a lake has each of a broker's streams, for good. It may raise anything."""
 
 
-class Archive:
-    """The lake of a broker, as far as the broker is concerned: numbers that it asks for.
+class LakeProgress:
+    """How far the lake of a broker is, which the broker asks for again and again.
 
     While those cannot be had, nothing is let go of. That is no trouble for those who publish, as
     long as there is room on the disk.

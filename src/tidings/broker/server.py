@@ -29,7 +29,7 @@ from tidings.broker.metrics import Metrics
 from tidings.broker.places import Address, parse_address
 from tidings.broker.prometheus import Exporter
 from tidings.broker.refusals import Refusals
-from tidings.broker.retention import Archive, Archived
+from tidings.broker.retention import Archived, LakeProgress
 from tidings.broker.status import (
     LakeStatus,
     LinkStatus,
@@ -74,7 +74,7 @@ class Broker:
     def __init__(self, configuration: Configuration, *, archived: Archived | None = None) -> None:
         """`archived` is asked for how far the lake is, if the configuration names one."""
         self.configuration = configuration
-        self.archive = _archive(configuration, archived)
+        self.lake = _lake(configuration, archived)
         self.name = configuration.name
         self.metrics = Metrics()
         self.address = configuration.address
@@ -231,7 +231,7 @@ class Broker:
         retention = self.configuration.retention
         seconds = retention.seconds
         before = None if seconds is None else time() - seconds
-        upto = None if self.archive is None else self._may_go(await self.archive.look())
+        upto = None if self.lake is None else self._may_go(await self.lake.look())
         await self.host.trim(before=before, size=retention.bytes, upto=upto)
 
     def _may_go(self, held: Mapping[str, int]) -> dict[str, int]:
@@ -279,7 +279,7 @@ class Broker:
             links=tuple(self._link(name) for name in self.configuration.neighbours),
             streams=_streams(node),
             rates=self._rates.rates(),
-            lake=None if self.archive is None else self._lake(self.archive),
+            lake=None if self.lake is None else self._lake_status(self.lake),
             ignored=None if node.learning is None else node.learning.ignored,
             principals=_principals(node),
             durables=self.configuration.limits.durables,
@@ -302,10 +302,10 @@ class Broker:
                 f"{other.rpartition(':')[0]} is refused; each broker needs a name of its own"
             )
 
-    def _lake(self, archive: Archive) -> LakeStatus:
-        held = archive.held
+    def _lake_status(self, lake: LakeProgress) -> LakeStatus:
+        held = lake.held
         upto = None if held is None else held.get(_current(self.host), 0)
-        return LakeStatus(archive.folder, upto, archive.trouble)
+        return LakeStatus(lake.folder, upto, lake.trouble)
 
     def _link(self, name: str) -> LinkStatus:
         node = self.host.node
@@ -344,13 +344,13 @@ class Broker:
         await self._open.aclose()
 
 
-def _archive(configuration: Configuration, archived: Archived | None) -> Archive | None:
+def _lake(configuration: Configuration, archived: Archived | None) -> LakeProgress | None:
     folder = configuration.retention.lake
     if folder is None:
         return None
     if archived is None:
         raise TidingsError(f"nobody says how far the lake {folder} is; give `archived`, too")
-    return Archive(folder, archived)
+    return LakeProgress(folder, archived)
 
 
 def _current(host: Host) -> str:
