@@ -17,10 +17,10 @@ from time import monotonic
 from types import TracebackType
 
 from tests.network.proxy import Proxy
-from tidings.broker import log_table
 from tidings.broker.places import Address
-from tidings.broker.seals import unseal
 from tidings.broker.status import Status, ask
+from tidings.broker.store import log_table
+from tidings.broker.store.seals import unseal
 from tidings.events import TidingsError
 from tidings.protocol import Event
 from tidings.protocol.epochs import stream_name

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.client.brokers import BrokerProcess
-from tidings.broker import log_table
 from tidings.broker.configuration import Configuration
 from tidings.broker.server import Broker
+from tidings.broker.store import log_table
 from tidings.protocol import Event
 from tidings.protocol.epochs import stream_name
 from tidings.spark.lakes.committed import Committed

@@ -20,14 +20,12 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final
 
-from tidings.broker.database import DisorderError
 from tidings.broker.metrics import Metrics
+from tidings.broker.outlet import Outlet
+from tidings.broker.store import Disk, DisorderError
 from tidings.protocol import Append, Event, Raise, Read, Recall, Store, Sync
-
-if TYPE_CHECKING:
-    from tidings.broker import store as disk
 
 _log = logging.getLogger(__name__)
 
@@ -37,21 +35,6 @@ _MOST_EFFECTS: Final = 50_000
 _LAZY: Final = 0.1
 """What is stored without a sync is committed after so many seconds at the latest."""
 _RETRY: Final = 1.0
-
-
-class Outlet(Protocol):
-    """The other end of a connection, as far as commits and the host are concerned."""
-
-    is_full: bool
-
-    def send(self, messages: list[Any]) -> None:
-        """Send these, in one frame if they fit; they may be lost with the connection."""
-
-    def close(self) -> None:
-        """Close, once the other end has taken what it was sent."""
-
-    def cut_off(self, why: str) -> None:
-        """Close at once, with nothing more said."""
 
 
 class Bundle:
@@ -88,7 +71,7 @@ class Commits:
 
     def __init__(
         self,
-        store: disk.Store,
+        store: Disk,
         metrics: Metrics,
         *,
         read: Callable[[Read | Recall], None],

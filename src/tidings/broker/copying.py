@@ -14,20 +14,17 @@ import logging
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from msgspec.structs import replace
 
-from tidings.broker.database import LogDamageError
+from tidings.broker.outlet import Outlet
+from tidings.broker.store import Disk, LogDamageError
 from tidings.delivery.copies import FOR
 from tidings.events import Notification
 from tidings.node.archive import damaged
 from tidings.protocol import Refused
 from tidings.protocol.wire import Copied, Copy, pack, unpack
-
-if TYPE_CHECKING:
-    from tidings.broker.connection import Connection
-    from tidings.broker.store import Store
 
 _log = logging.getLogger(__name__)
 
@@ -56,7 +53,7 @@ def blanked(block: bytes, stream: str) -> bytes:
 class Copier:
     """Reads pieces of a broker's logs, in a thread."""
 
-    def __init__(self, store: Store, broker: str) -> None:
+    def __init__(self, store: Disk, broker: str) -> None:
         self.broker = broker
         self._store = store
         self._loop = asyncio.get_running_loop()
@@ -93,8 +90,8 @@ class Copier:
 class Copies:
     """What one client has asked for, answered in turn."""
 
-    def __init__(self, connection: Connection, copier: Copier) -> None:
-        self._connection = connection
+    def __init__(self, outlet: Outlet, copier: Copier) -> None:
+        self._outlet = outlet
         self._copier = copier
         self._waiting: deque[Copy] = deque()
         self._answer: Any = None
@@ -116,13 +113,13 @@ class Copies:
 
     def go_on(self) -> None:
         """Answer the next, if the client has room for it."""
-        connection = self._connection
-        if connection.is_full or connection.is_closing:
+        outlet = self._outlet
+        if outlet.is_full or outlet.is_closing:
             return
         if self._answer is not None:
             answer, self._answer = self._answer, None
-            connection.send([answer])
-        if self._waiting and not self._is_reading and not connection.is_full:
+            outlet.send([answer])
+        if self._waiting and not self._is_reading and not outlet.is_full:
             self._is_reading = True
             self._copier.read(self._waiting.popleft(), self)
 

@@ -9,13 +9,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from math import inf
 from time import monotonic, time
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from tidings.broker.commits import Commits, Outlet
+from tidings.broker.commits import Commits
 from tidings.broker.copying import Copier
-from tidings.broker.database import LogDamageError
 from tidings.broker.metrics import Metrics
+from tidings.broker.outlet import Outlet
 from tidings.broker.refusals import Refusals
+from tidings.broker.store import Disk, LogDamageError
 from tidings.events import TidingsError
 from tidings.node import Node
 from tidings.protocol import (
@@ -45,9 +46,6 @@ from tidings.protocol import (
     Woken,
 )
 
-if TYPE_CHECKING:
-    from tidings.broker import store as disk
-
 _log = logging.getLogger(__name__)
 
 Make: TypeAlias = Callable[[dict[str, Any], dict[str, Span]], Node]
@@ -72,7 +70,7 @@ class Host:
     """
 
     def __init__(
-        self, node: Node, store: disk.Store, metrics: Metrics, refusals: Refusals, make: Make
+        self, node: Node, store: Disk, metrics: Metrics, refusals: Refusals, make: Make
     ) -> None:
         """`make` is called for another node when this one is not to be trusted any more."""
         self._make = make
@@ -370,7 +368,7 @@ class Host:
     async def trim(
         self, *, before: float | None, size: int | None, upto: Mapping[str, int] | None = None
     ) -> None:
-        """Let go of events that are older, or more than so many bytes: see `Store.trim`."""
+        """Let go of events that are older, or more than so many bytes: see `Disk.trim`."""
         await asyncio.to_thread(self.store.trim, before=before, size=size, upto=upto)
         for stream, span in self.store.spans().items():
             if span.first > self._firsts.get(stream, 1):

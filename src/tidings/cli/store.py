@@ -7,9 +7,9 @@ from typing import Final
 
 import typer
 
-from tidings.broker.backup import Restored, back_up, renew, restore
-from tidings.broker.check import Report, check
 from tidings.broker.configuration import Configuration
+from tidings.broker.store.backup import Restored, back_up, renew, restore
+from tidings.broker.store.check import Report, check
 from tidings.cli.complaints import complain
 from tidings.cli.progress import Line
 from tidings.events import TidingsError

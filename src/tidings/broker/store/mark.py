@@ -23,8 +23,8 @@ from typing import Final
 
 import msgspec
 
-from tidings.broker.ballast import sync_folder
-from tidings.broker.seals import Damage, seal, unseal
+from tidings.broker.store.ballast import sync_folder
+from tidings.broker.store.seals import Damage, seal, unseal
 
 _log = logging.getLogger(__name__)
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import msgspec
 
-from tidings.broker.about import End
-from tidings.broker.identity import Identity
-from tidings.broker.mark import Head
+from tidings.broker.store.about import End
+from tidings.broker.store.identity import Identity
+from tidings.broker.store.mark import Head
 from tidings.protocol.epochs import stream_name
 
 

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from tidings.broker.ballast import sync_folder
+from tidings.broker.store.ballast import sync_folder
 
 _NAME: Final = "identity"
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, TypeVar
 
-from tidings.broker import database
-from tidings.broker.ballast import Ballast
+from tidings.broker.store import database
+from tidings.broker.store.ballast import Ballast
 
 _T = TypeVar("_T")
 

@@ -1,4 +1,4 @@
-"""The store: what a broker keeps across a crash, its node's values and its log of events."""
+"""A store in SQLite: a broker's values and its logs, on the disk once they are committed."""
 
 from __future__ import annotations
 
@@ -12,26 +12,24 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
-from tidings.broker import about, database, identity, log_table
-from tidings.broker import mark as marks
-from tidings.broker.about import End
-from tidings.broker.ballast import Ballast
-from tidings.broker.continuity import Found, all_closed, doubt, warning
-from tidings.broker.database import DisorderError, LogDamageError, StoreError
-from tidings.broker.identity import Identity
-from tidings.broker.mark import Head, Mark
-from tidings.broker.pool import Pool
-from tidings.broker.rows import Row, rows_of
-from tidings.broker.seals import Damage, seal, unseal
-from tidings.broker.writer import Writer
+from tidings.broker.store import about, database, identity, log_table
+from tidings.broker.store import mark as marks
+from tidings.broker.store.about import End
+from tidings.broker.store.ballast import Ballast
+from tidings.broker.store.continuity import Found, all_closed, doubt, warning
+from tidings.broker.store.database import DisorderError, LogDamageError, StoreError
+from tidings.broker.store.identity import Identity
+from tidings.broker.store.mark import Head, Mark
+from tidings.broker.store.pool import Pool
+from tidings.broker.store.rows import Row, rows_of
+from tidings.broker.store.seals import Damage, seal, unseal
+from tidings.broker.store.writer import Writer
 from tidings.events import TidingsError
 from tidings.protocol import Event, Span
 from tidings.protocol.epochs import epoch_of, stream_name
 from tidings.protocol.wire import pack_value, unpack_value
-
-__all__ = ["DisorderError", "SQLiteStore", "Store", "StoreError"]
 
 _log = logging.getLogger(__name__)
 
@@ -39,84 +37,6 @@ _T = TypeVar("_T")
 
 _PAUSE: Final = 0.001
 """Seconds between the steps of a trim, in which a commit that waits gets its turn."""
-
-
-class Store(Protocol):
-    """What the host asks of a store. Everything may raise `StoreError`, whose text is a sentence.
-
-    Any thread may call any method; a read waits for no commit.
-    """
-
-    @property
-    def trouble(self) -> str | None:
-        """A sentence that says why nothing new should be accepted; None if all is well."""
-
-    @property
-    def raised(self) -> str | None:
-        """What was wrong when the store was opened, if an epoch was begun for it, in sentences."""
-
-    def content(self) -> dict[str, Any]:
-        """All values, by their keys."""
-
-    def spans(self) -> dict[str, Span]:
-        """What is kept of each stream of the broker, in order of epochs.
-
-        The last one is the current stream; the others are closed, and end there for ever. A
-        closed stream of which nothing is kept any more has a span that is empty, at its end.
-        """
-
-    def commit(self, values: Mapping[str, Any], events: Sequence[Event]) -> None:
-        """Set values (None forgets one) and append events: all of it, and for good, or nothing.
-
-        Events are of the current stream, and follow on what it has. A commit that raises may be
-        tried again, alone or together with what follows it; not one that raises `DisorderError`.
-        """
-
-    def raise_epoch(self, *, above: int = 0) -> str:
-        """Close the current stream where it ends, and begin the next one, which is returned.
-
-        Its epoch is higher than any this store knows of, and than `above`.
-        """
-
-    def read(
-        self, stream: str, since: int, *, after: float = 0.0, limit: int
-    ) -> tuple[int, int, tuple[Event, ...]]:
-        """All of a stream in (since, upto], as (since, upto, events); see `Read`.
-
-        The returned `since` is above the given one if what lies between is no longer kept.
-        There may be somewhat more or fewer events than `limit`, but none only if none are left.
-        Where the log is damaged it ends before that; `LogDamageError` if it would begin there.
-        """
-
-    def copy(
-        self, stream: str, after: int, *, upto: int, size: int
-    ) -> tuple[int, int, tuple[bytes, ...]]:
-        """A stream behind a tick, undecoded: (since, upto, blocks), each block as `pack` made it.
-
-        There are about `size` bytes, or as many as there are up to the given tick. The returned
-        `since` is above the given one if what lies between is no longer kept. The first block may
-        begin before it, and the returned `upto`, the end of the last one, may be above the given.
-        Where the log is damaged it ends before that; `LogDamageError` if it would begin there.
-        """
-
-    def trim(
-        self,
-        *,
-        before: float | None = None,
-        size: int | None = None,
-        upto: Mapping[str, int] | None = None,
-    ) -> int:
-        """Forget events older than a time, and the oldest above a size.
-
-        Closed streams go first. If `upto` is given, nothing goes that lies behind its tick for
-        a stream, and nothing of a stream that it does not name. Whole rows go, and never the
-        last of the current stream, so that no tick is used twice. The first tick that is kept
-        of the current stream is returned. To be called from time to time even if nothing is to
-        be forgotten: it also mends `trouble` where it can.
-        """
-
-    def close(self) -> None:
-        """Let go of everything; a second time is no error."""
 
 
 class SQLiteStore:
@@ -147,7 +67,7 @@ class SQLiteStore:
         self._failure: str | None = None
         self._is_open = True
         self.raised: str | None = None
-        """See `Store`."""
+        """See `Disk`."""
         self._writing = threading.Lock()
         self._ballast = Ballast(path.with_name("ballast"), ballast)
         with contextlib.ExitStack() as stack, self._explained():
@@ -166,7 +86,7 @@ class SQLiteStore:
 
     @property
     def trouble(self) -> str | None:
-        """See `Store`: damage, the last commit's failure, or a disk that is nearly full."""
+        """See `Disk`: damage, the last commit's failure, or a disk that is nearly full."""
         reason = self._damage or self._failure or self._mark.trouble
         if reason or self._ballast.is_in_place:
             return reason

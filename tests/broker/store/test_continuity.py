@@ -16,17 +16,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker.test_store import ROOT, event, events, opened, overwrite
-from tidings.broker import identity
-from tidings.broker import mark as marks
-from tidings.broker.mark import Head, Mark
-from tidings.broker.store import SQLiteStore, StoreError
+from tests.broker.store.test_sqlite import ROOT, event, events, opened, overwrite
+from tidings.broker.store import SQLiteStore, StoreError, identity
+from tidings.broker.store import mark as marks
+from tidings.broker.store.mark import Head, Mark
 from tidings.protocol import Span
 
 _CRASH = """
 import os, signal, sys
 from pathlib import Path
-from tests.broker.test_store import events, opened
+from tests.broker.store.test_sqlite import events, opened
 store = opened(Path(sys.argv[1]))
 for tick in range(1, 41):
     store.commit({"tick": tick}, events(tick, tick))
@@ -63,7 +62,7 @@ def adopt(folder: Path) -> None:
     script = """
 import os, signal, sys
 from pathlib import Path
-from tidings.broker import about, database, identity
+from tidings.broker.store import about, database, identity
 folder = Path(sys.argv[1])
 connection = database.connect(folder / "broker.db")
 connection.execute("BEGIN IMMEDIATE")
@@ -105,8 +104,8 @@ def test_a_kill_between_a_commit_and_its_mark_leaves_what_goes_on(tmp_path: Path
     script = """
 import os, signal, sys
 from pathlib import Path
-from tests.broker.test_store import events, opened
-from tidings.broker.mark import Mark
+from tests.broker.store.test_sqlite import events, opened
+from tidings.broker.store.mark import Mark
 store = opened(Path(sys.argv[1]))
 store.commit({}, events(1, 3))
 Mark.move = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
@@ -122,7 +121,7 @@ store.commit({}, events(4, 9))
 _MORE = """
 import os, signal, sys
 from pathlib import Path
-from tests.broker.test_store import events, opened
+from tests.broker.store.test_sqlite import events, opened
 store = opened(Path(sys.argv[1]))
 for tick in range(41, 81):
     store.commit({"tick": tick}, events(tick, tick))
@@ -348,7 +347,7 @@ def test_a_mark_can_be_closed_at_any_moment(tmp_path: Path) -> None:
 _STEPS = """
 import os, signal, sys
 from pathlib import Path
-from tests.broker.test_store import opened
+from tests.broker.store.test_sqlite import opened
 
 STEPS = {"open", "write", "pwrite", "fsync", "fdatasync", "rename", "unlink", "execute", "close"}
 

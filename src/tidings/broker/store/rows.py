@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from tidings.broker.seals import Damage, seal, unseal
+from tidings.broker.store.seals import Damage, seal, unseal
 from tidings.events import TidingsError
 from tidings.protocol import Event
 from tidings.protocol.wire import pack, unpack

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from tidings.broker import database
+from tidings.broker.store import database
 
 
 class Pool:

@@ -17,13 +17,13 @@ from typing import Final
 
 import msgspec
 
-from tidings.broker import about, check, database, mark
-from tidings.broker.about import End
-from tidings.broker.ballast import sync_folder
-from tidings.broker.check import Told
-from tidings.broker.database import StoreError
-from tidings.broker.mark import Head
-from tidings.broker.seals import Damage
+from tidings.broker.store import about, check, database, mark
+from tidings.broker.store.about import End
+from tidings.broker.store.ballast import sync_folder
+from tidings.broker.store.check import Told
+from tidings.broker.store.database import StoreError
+from tidings.broker.store.mark import Head
+from tidings.broker.store.seals import Damage
 from tidings.protocol.epochs import stream_name
 
 _PAGES: Final = 1_024

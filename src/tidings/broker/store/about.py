@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from tidings.broker.seals import Damage, seal, unseal
+from tidings.broker.store.seals import Damage, seal, unseal
 
 _T = TypeVar("_T")
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
-from tidings.broker.rows import OVERHEAD, Row, row_of
-from tidings.broker.seals import Damage
+from tidings.broker.store.rows import OVERHEAD, Row, row_of
+from tidings.broker.store.seals import Damage
 
 _READ_BYTES: Final = 8 << 20
 _TAIL_BYTES: Final = 4 << 20

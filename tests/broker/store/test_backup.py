@@ -15,14 +15,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker.test_continuity import run
-from tests.broker.test_store import MIB, events, of, opened, overwrite, span_of
-from tidings.broker import mark as marks
-from tidings.broker.backup import back_up, renew, restore
-from tidings.broker.check import check
-from tidings.broker.database import is_in_use
-from tidings.broker.mark import Head
+from tests.broker.store.test_continuity import run
+from tests.broker.store.test_sqlite import MIB, events, of, opened, overwrite, span_of
 from tidings.broker.store import SQLiteStore, StoreError
+from tidings.broker.store import mark as marks
+from tidings.broker.store.backup import back_up, renew, restore
+from tidings.broker.store.check import check
+from tidings.broker.store.database import is_in_use
+from tidings.broker.store.mark import Head
 from tidings.protocol import Span
 
 
@@ -311,7 +311,7 @@ def test_the_copy_of_a_folder_is_restored_with_its_journal(tmp_path: Path) -> No
     script = """
 import os, signal, sys
 from pathlib import Path
-from tests.broker.test_store import events, opened
+from tests.broker.store.test_sqlite import events, opened
 store = opened(Path(sys.argv[1]))
 store.commit({}, events(1, 9))
 os.kill(os.getpid(), signal.SIGKILL)
@@ -357,7 +357,7 @@ def test_after_the_loss_of_a_disk_an_epoch_begins_that_nobody_knows(tmp_path: Pa
 _STEPS = """
 import os, signal, sys
 from pathlib import Path
-from tidings.broker.backup import renew, restore
+from tidings.broker.store.backup import renew, restore
 
 STEPS = {"open", "write", "fsync", "rename", "unlink", "mkdir", "backup", "close", "execute"}
 

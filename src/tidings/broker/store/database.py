@@ -26,10 +26,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from tidings.broker import about, identity, mark
-from tidings.broker.ballast import PRIVATE, sync_folder
-from tidings.broker.mark import Head
-from tidings.broker.seals import Damage
+from tidings.broker.store import about, identity, mark
+from tidings.broker.store.ballast import PRIVATE, sync_folder
+from tidings.broker.store.mark import Head
+from tidings.broker.store.seals import Damage
 from tidings.events import TidingsError
 from tidings.protocol.epochs import stream_name
 

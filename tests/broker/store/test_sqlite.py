@@ -20,15 +20,15 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from tidings.broker.database import LogDamageError
 from tidings.broker.store import SQLiteStore, StoreError
+from tidings.broker.store.database import LogDamageError
 from tidings.events import Filter, Notification
 from tidings.protocol import Event, Span
 from tidings.protocol.wire import unpack
 
 MIB = 1 << 20
 FILES = ["broker.db", "identity", "lock", "mark"]
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def event(tick: int, *, time: float | None = None, text: str = "") -> Event:
@@ -826,7 +826,7 @@ def test_whatever_is_overwritten_nothing_wrong_is_ever_read(full_folder: Path, s
 
 _WRITER = """
 import random, sys
-from tests.broker.test_store import events, opened, span_of
+from tests.broker.store.test_sqlite import events, opened, span_of
 from pathlib import Path
 store, chance = opened(Path(sys.argv[1]), ballast=1 << 20), random.Random(int(sys.argv[2]))
 tick = span_of(store).last
@@ -978,7 +978,7 @@ TestModel.settings = settings(stateful_step_count=20)
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 100, 1_000])
 def test_commits_take_a_while(tmp_path: Path, size: int) -> None:
-    """Prints events per second: `pytest -s -k take_a_while tests/broker/test_store.py`."""
+    """Prints events per second: `pytest -s -k take_a_while tests/broker/store/test_sqlite.py`."""
     record = {"symbol": "DIS", "price": 101.25, "volume": 300, "venue": "XNYS"}
     record |= {"bid": 101.2, "ask": 101.3, "halted": False, "trader": "desk-7"}
     notification = Notification(record)

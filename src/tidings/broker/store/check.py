@@ -14,15 +14,15 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from tidings.broker import about, database, identity, log_table, mark
-from tidings.broker.about import End
-from tidings.broker.continuity import Found, doubt
-from tidings.broker.database import StoreError
-from tidings.broker.identity import Identity
-from tidings.broker.mark import Head
-from tidings.broker.rows import row_of
-from tidings.broker.seals import Damage
-from tidings.broker.store import value_of
+from tidings.broker.store import about, database, identity, log_table, mark
+from tidings.broker.store.about import End
+from tidings.broker.store.continuity import Found, doubt
+from tidings.broker.store.database import StoreError
+from tidings.broker.store.identity import Identity
+from tidings.broker.store.mark import Head
+from tidings.broker.store.rows import row_of
+from tidings.broker.store.seals import Damage
+from tidings.broker.store.sqlite import value_of
 from tidings.protocol import Span
 from tidings.protocol.epochs import stream_name
 
