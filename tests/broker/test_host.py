@@ -14,7 +14,7 @@ import pytest
 
 from tests.broker.peers import configured, connected, eventually, on_loop
 from tidings.broker.host import Host
-from tidings.broker.metrics import Metrics
+from tidings.broker.operations.metrics import Metrics
 from tidings.broker.refusals import Refusals
 from tidings.broker.server import Broker
 from tidings.broker.store import SQLiteStore, StoreError

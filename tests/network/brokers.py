@@ -17,8 +17,8 @@ from time import monotonic
 from types import TracebackType
 
 from tests.network.proxy import Proxy
+from tidings.broker.operations.status import Status, ask
 from tidings.broker.places import Address
-from tidings.broker.status import Status, ask
 from tidings.broker.store import log_table
 from tidings.broker.store.seals import unseal
 from tidings.events import TidingsError

@@ -16,10 +16,10 @@ import tidings
 from tests.broker.peers import PATIENCE, configured, connected, eventually, on_loop
 from tests.client.brokers import BrokerProcess
 from tidings.broker.configuration import Configuration
+from tidings.broker.operations.prometheus import Exporter
+from tidings.broker.operations.status import LakeStatus, ask
 from tidings.broker.places import Address
-from tidings.broker.prometheus import Exporter
 from tidings.broker.server import Broker
-from tidings.broker.status import LakeStatus, ask
 from tidings.client import Client
 from tidings.events import Notification, TidingsError
 from tidings.protocol.wire import Welcome

@@ -22,7 +22,7 @@ from functools import partial
 from time import monotonic
 from typing import Any, Final
 
-from tidings.broker.metrics import Metrics
+from tidings.broker.operations.metrics import Metrics
 from tidings.broker.outlet import Outlet
 from tidings.broker.store import Disk, DisorderError
 from tidings.protocol import Append, Event, Raise, Read, Recall, Store, Sync

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from tidings.broker.commits import Commits
 from tidings.broker.copying import Copier
-from tidings.broker.metrics import Metrics
+from tidings.broker.operations.metrics import Metrics
 from tidings.broker.outlet import Outlet
 from tidings.broker.refusals import Refusals
 from tidings.broker.store import Disk, LogDamageError

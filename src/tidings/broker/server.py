@@ -18,19 +18,16 @@ from typing import Any, Final
 
 import msgspec
 
-from tidings.broker import certificates
-from tidings.broker.admission import Admission
-from tidings.broker.arrivals import Arrivals
 from tidings.broker.configuration import Configuration
-from tidings.broker.gate import Gate
+from tidings.broker.doors import certificates
+from tidings.broker.doors.admission import Admission
+from tidings.broker.doors.arrivals import Arrivals
+from tidings.broker.doors.gate import Gate
+from tidings.broker.doors.links import Links
 from tidings.broker.host import Host
-from tidings.broker.links import Links
-from tidings.broker.metrics import Metrics
-from tidings.broker.places import Address, parse_address
-from tidings.broker.prometheus import Exporter
-from tidings.broker.refusals import Refusals
-from tidings.broker.retention import Archived, LakeProgress
-from tidings.broker.status import (
+from tidings.broker.operations.metrics import Metrics
+from tidings.broker.operations.prometheus import Exporter
+from tidings.broker.operations.status import (
     LakeStatus,
     LinkStatus,
     PrincipalStatus,
@@ -38,9 +35,12 @@ from tidings.broker.status import (
     Status,
     StreamStatus,
 )
+from tidings.broker.operations.unused import Unused
+from tidings.broker.places import Address, parse_address
+from tidings.broker.refusals import Refusals
+from tidings.broker.retention import Archived, LakeProgress
 from tidings.broker.store import SQLiteStore, StoreError
 from tidings.broker.tokens import Tokens
-from tidings.broker.unused import Unused
 from tidings.delivery.ages import HOUR, principal_of
 from tidings.events import TidingsError
 from tidings.node import Node

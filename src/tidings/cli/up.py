@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import typer
 
-from tidings.broker import diagnostics
 from tidings.broker.configuration import Configuration, check_token
+from tidings.broker.operations import diagnostics
 from tidings.broker.retention import Archived
 from tidings.broker.server import Broker
 from tidings.broker.tokens import hashed, new_token

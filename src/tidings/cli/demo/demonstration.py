@@ -27,8 +27,8 @@ from typing import Any, Final
 from rich.console import Console
 from rich.live import Live
 
+from tidings.broker.operations.status import Status, ask
 from tidings.broker.places import Address
-from tidings.broker.status import Status, ask
 from tidings.cli.demo.chronicle import Chronicle
 from tidings.cli.demo.stage import question, reply, scene, summary
 from tidings.client import Client, Event, connect

@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from tidings.broker.status import Status
+from tidings.broker.operations.status import Status
 
 if TYPE_CHECKING:
     from tidings.cli.demo.chronicle import Answer

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.broker.doors.test_certificates import Papers, papers
 from tests.broker.peers import Peer, configured, connected, eventually, on_loop
-from tests.broker.test_certificates import Papers, papers
-from tidings.broker import arrivals
-from tidings.broker.arrivals import Stage
+from tidings.broker.doors import arrivals
+from tidings.broker.doors.arrivals import Stage
 from tidings.broker.server import Broker
 from tidings.broker.tokens import hashed, new_token
 from tidings.events import Notification

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from tests.broker.peers import configured, connected, eventually, on_loop
-from tidings.broker import arrivals
+from tidings.broker.doors import arrivals
 from tidings.broker.server import Broker
 from tidings.broker.tokens import hashed, new_token
 from tidings.events import Filter

@@ -22,7 +22,7 @@ from time import monotonic
 from typing import Any, Final
 
 from tidings.broker.configuration import Neighbour
-from tidings.broker.connection import Connection
+from tidings.broker.doors.connection import Connection
 from tidings.broker.host import Host
 from tidings.broker.places import Address, parse_address
 from tidings.events import TidingsError

@@ -15,9 +15,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from tidings.broker.metrics import STEPS, Metrics
+from tidings.broker.operations.metrics import STEPS, Metrics
+from tidings.broker.operations.status import Status
 from tidings.broker.places import Address
-from tidings.broker.status import Status
 from tidings.broker.tokens import Tokens
 
 _LONGEST_REQUEST: Final = 8192

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.broker.peers import Peer, configured, connected, eventually, on_loop
-from tidings.broker import gate
+from tidings.broker.doors import gate
 from tidings.broker.server import Broker
 from tidings.protocol import Accepted, Attach, Missed, Refused
 from tidings.protocol.wire import VERSION, Delivery, Hello, Ping, Pong, Welcome, encode

@@ -14,9 +14,9 @@ from typing import Any, Final
 import msgspec
 
 from tidings.broker.configuration import ClientLimits
-from tidings.broker.connection import Connection
 from tidings.broker.copying import Copies
-from tidings.broker.decoding import UnreadableFilter
+from tidings.broker.doors.connection import Connection
+from tidings.broker.doors.decoding import UnreadableFilter
 from tidings.broker.host import Host
 from tidings.delivery.ages import FORGOTTEN
 from tidings.delivery.copies import (

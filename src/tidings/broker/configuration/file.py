@@ -29,10 +29,10 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
+from tidings.broker.configuration.quantities import parse_duration, parse_size
+from tidings.broker.configuration.toml import described, line_of, nearest
 from tidings.broker.places import Address, parse_address
-from tidings.broker.quantities import parse_duration, parse_size
 from tidings.broker.tokens import is_hash
-from tidings.broker.toml import described, line_of, nearest
 from tidings.events import TidingsError
 from tidings.node import Settings
 

@@ -26,7 +26,7 @@ from enum import Enum, auto
 from time import monotonic
 from typing import Any, Final, TypeAlias, cast
 
-from tidings.broker.metrics import Metrics
+from tidings.broker.operations.metrics import Metrics
 from tidings.broker.places import Address
 from tidings.events import TidingsError
 from tidings.protocol import Refused

@@ -18,14 +18,14 @@ from secrets import token_hex
 from time import monotonic
 from typing import Final
 
-from tidings.broker.admission import Admission, UnwelcomeError
-from tidings.broker.client_session import ClientSession
 from tidings.broker.configuration import ClientLimits
-from tidings.broker.connection import Connection
-from tidings.broker.decoding import ClientReader, Decoding
+from tidings.broker.doors.admission import Admission, UnwelcomeError
+from tidings.broker.doors.client_session import ClientSession
+from tidings.broker.doors.connection import Connection
+from tidings.broker.doors.decoding import ClientReader, Decoding
+from tidings.broker.doors.links import Links
 from tidings.broker.host import Host
-from tidings.broker.links import Links
-from tidings.broker.status import ASK, Status
+from tidings.broker.operations.status import ASK, Status
 from tidings.protocol import Refused
 from tidings.protocol.wire import (
     ACCESS,

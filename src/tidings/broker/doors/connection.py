@@ -17,8 +17,8 @@ from math import inf
 from time import monotonic
 from typing import Any, Final
 
-from tidings.broker.decoding import Decoding
-from tidings.broker.metrics import Metrics
+from tidings.broker.doors.decoding import Decoding
+from tidings.broker.operations.metrics import Metrics
 from tidings.protocol import Refused
 from tidings.protocol.wire import Splitter, WireError, encode
 
