@@ -12,6 +12,8 @@ import msgspec
 Place: TypeAlias = tuple[str, ...]
 """Keys that lead to a value, the outermost first."""
 
+# Lines are found by hand, since neither tomllib nor tomlkit says where a value stands. If one is
+# not found, as in a text over several lines, no more than a line number is missing.
 _PART: Final = re.compile(r"\"[^\"]*\"|'[^']*'|[\w-]+")
 _KEY: Final = re.compile(rf"\s*((?:{_PART.pattern})(?:\s*\.\s*(?:{_PART.pattern}))*)\s*=")
 

@@ -37,6 +37,7 @@ class Sentences(logging.Formatter):
         return f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text
 
 
+# A library for structured logs would need this list of fields and a form for people as well.
 class JSONLines(logging.Formatter):
     """For programs."""
 

@@ -68,6 +68,11 @@ class Exporter(Collector):
 
     # -- over HTTP -----------------------------------------------------------------------------
 
+    # The servers that prometheus-client offers would serve strangers without a bound. Its own has a
+    # thread for each connection, which collects while the event loop changes what is collected.
+    # Its ASGI app needs uvicorn, which waits for ever for the rest of a request, and would not be
+    # shorter: the token is to be checked, and the port bound and closed, here in any case.
+
     async def serve(self, address: Address) -> Address:
         """Answer GET /metrics there; where that is, if the port was 0."""
         self._server = await asyncio.start_server(self._answer, *address, limit=_LONGEST_REQUEST)
