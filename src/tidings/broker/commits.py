@@ -29,12 +29,15 @@ from tidings.protocol import Append, Event, Raise, Read, Recall, Store, Sync
 
 _log = logging.getLogger(__name__)
 
+# A bundle above either bound is committed before more is read from any connection.
 _MOST_BYTES: Final = 1 << 20
+"""Bytes of input behind a bundle."""
 _MOST_EFFECTS: Final = 50_000
-"""A bundle that has grown so large is committed before more is read from any connection."""
+"""Effects in a bundle."""
 _LAZY: Final = 0.1
-"""What is stored without a sync is committed after so many seconds at the latest."""
+"""Seconds after which a value that was stored without a sync is committed, at the latest."""
 _RETRY: Final = 1.0
+"""Seconds until a commit that has failed is tried again."""
 
 
 class Bundle:
@@ -63,7 +66,7 @@ class Bundle:
         self.reads: list[Read | Recall] = []
         self.effects = 0
         self.size = 0
-        """Bytes of the input that brought it about."""
+        """Bytes of the input that its effects follow from."""
 
 
 class Commits:
@@ -138,7 +141,7 @@ class Commits:
         self.bundle.reads.append(effect)
 
     def gathered(self, effects: int) -> None:
-        """So many effects have been handed in, and may be carried out at the end of this turn."""
+        """Have the effects that were handed in carried out at the end of this turn of the loop."""
         self.bundle.effects += effects
         if not self._is_flush_due:
             self._is_flush_due = True
@@ -222,7 +225,7 @@ class Commits:
             self._release(Bundle())
             return
         if problem is not None:
-            # Nobody has been told of what is in the bundle, so nothing is lost by trying again.
+            # What is in the bundle was told to no one, so nothing is lost by trying again.
             if self.trouble is None:
                 _log.error("cannot write to the store: %s", problem)
             self.trouble = f"the broker cannot write to its store: {problem}"
@@ -242,7 +245,7 @@ class Commits:
             try:
                 outlet.send(messages)
             except Exception as problem:
-                # One who can't be told must not keep others from being told. It will ask again.
+                # One that can't be told must not keep others from being told. It will ask again.
                 _log.exception("a message can't be sent")
                 outlet.cut_off(f"can't be told something: {problem}")
         for outlet in bundle.ended:

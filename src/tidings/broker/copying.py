@@ -1,10 +1,10 @@
 """Copying: a client is handed the broker's log as it is stored, a piece at a time.
 
 Nothing is decoded on the way, and the node has no part in it: what is committed does not change.
-Only copies for bulk subscribers, which are nobody else's, come as blanks: whoever reads a log must
-see each tick, and there learns no more than that there is a copy.
-A piece is read by a thread of its own, so that nobody else waits for the disk, and a client that
-does not take what it is sent has the next piece read only when it has.
+Only copies for bulk subscribers, which concern no other client, come as blanks: a reader of a log
+must see each tick, and learns of such a tick no more than that there is a copy.
+A thread reads the pieces, so that other clients do not wait for the disk. If a client does not take
+what it is sent, its next piece is read only when it has.
 """
 
 from __future__ import annotations
@@ -29,15 +29,17 @@ from tidings.protocol.wire import Copied, Copy, pack, unpack
 _log = logging.getLogger(__name__)
 
 _PIECE: Final = 1 << 20
-"""About so many bytes are in an answer."""
+"""Bytes of the log in an answer, about."""
 _MOST: Final = 64
-"""So many requests of a client may wait for their answers."""
+"""Requests of one client that may wait for their answers."""
 
 _Piece: TypeAlias = tuple[int, int, tuple[bytes, ...]]
-
+"""What `Disk.copy` returns: (since, upto, blocks)."""
 
 _BLANK: Final = Notification({FOR: True})
+"""What stands for a copy for a bulk subscriber."""
 _SIGN: Final = FOR.encode()
+"""Bytes that are in every block with such a copy."""
 
 
 def blanked(block: bytes, stream: str) -> bytes:

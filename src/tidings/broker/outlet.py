@@ -1,4 +1,4 @@
-"""Outlets: where messages go, a connection of a client or a neighbour."""
+"""Outlets: where messages go, which is a connection of a client or a neighbour."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 
 class Outlet(Protocol):
-    """The other end of a connection, as far as whoever sends is concerned."""
+    """The other end of a connection, as its senders see it."""
 
     is_full: bool
     """Whether the other end has more to take than it should."""

@@ -51,24 +51,26 @@ from tidings.protocol.messages import Heard
 _log = logging.getLogger(__name__)
 
 _TRIM: Final = 60.0
-"""The log is trimmed so often,"""
+"""Seconds from one trim of the log to the next."""
 _TRIM_IN_TROUBLE: Final = 2.0
-"""and so often while the disk is full, since that is how the store recovers."""
+"""Seconds from one trim to the next while the disk is full, as that is how the store recovers."""
 _SAMPLE: Final = 1.0
+"""Seconds from one sample of the metrics to the next."""
 _STRANGERS: Final = 1024
-"""Connections of whoever has not said Hello, while their greetings are not read."""
+"""Connections that have not said Hello, and whose greeting is not read yet, at most."""
 _FILES: Final = 512
 """Open files that are kept for the store, the log, and greetings that are being read."""
 _NAMED: Final = 5
-"""Of the durable subscriptions of a principal that nobody uses, this many are named."""
+"""Unused durable subscriptions of a principal that a status names, at most."""
 _UNSPECIFIED: Final = ("0.0.0.0", "::", "")
+"""Hosts that mean every address of the machine."""
 
 
 class Broker:
     """One broker, from `start` to `stop`; or all of it by `async with`.
 
-    What cannot be, such as a port that is taken or a store that is damaged, is a `TidingsError`
-    of `start`, and then nothing is left open.
+    `start` raises `TidingsError` for a port that is taken, a store that is damaged and the like,
+    and then nothing is left open.
     """
 
     def __init__(self, configuration: Configuration, *, archived: Archived | None = None) -> None:
@@ -289,7 +291,7 @@ class Broker:
         )
 
     def _warnings(self) -> Iterator[str]:
-        """What whoever looks after it should know, though it goes on."""
+        """What the people who run it should know, though it goes on."""
         if self.host.raised is not None:
             yield self.host.raised
         deliveries = self.host.node.deliveries

@@ -1,4 +1,4 @@
-"""Configuration: what `tidings.toml` may say about a broker, all of it optional.
+"""The file: what `tidings.toml` may say about a broker, all of it optional.
 
     name = "paris"                       # its stream is called so, too
     listen = "0.0.0.0:7411"
@@ -37,8 +37,9 @@ from tidings.events import TidingsError
 from tidings.node import Settings
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+"""What the name of a broker looks like."""
 _FIXED: Final = ("log", "lease")
-"""What a broker decides itself about its node."""
+"""Settings of a node that a broker decides itself."""
 _ROUTING: Final = {
     "backlog": 50_000.0,
     "check": 15.0,
@@ -46,7 +47,7 @@ _ROUTING: Final = {
     "pause": 10.0,  # a connection loses nothing, and a new one repeats at once
     "silence": 10.0,  # a broken connection is noticed at once; this is for one that hangs
 }
-"""What suits connections and months better than packets and minutes do, unless it is said."""
+"""Settings of a node that suit connections and months, where the file does not say otherwise."""
 
 Count = Annotated[int, msgspec.Meta(ge=1, le=2**31)]
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=86400 * 366)]
@@ -56,13 +57,14 @@ class Neighbour(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Another broker."""
 
     address: str | None = None
-    """Where to reach it; without, it is the one that dials."""
+    """Where to reach it; without an address, it is the one that dials."""
     token: str | None = None
+    """The token that this broker shows it, to prove who it is."""
     token_file: str | None = None
-    """What this broker shows it, to prove who it is."""
+    """The file in which that token is."""
     tls: bool = False
     server_name: str | None = None
-    """The name in its certificate, if it isn't the one in its address."""
+    """The name in its certificate, if that is not the one in its address."""
 
 
 class TLS(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -71,39 +73,40 @@ class TLS(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     certificate: str
     key: str
     authority: str | None = None
-    """Whoever shows a certificate of this authority is who its common name says."""
+    """Clients and brokers prove who they are by a certificate of this authority: its common name is
+    their principal."""
 
 
 class ClientLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a client may ask of a broker."""
 
     frame: Annotated[int, msgspec.Meta(ge=1024, le=1 << 30)] = 4 << 20
-    """Bytes of a frame."""
+    """Bytes of a frame, at most."""
     attributes: Count = 1000
-    """Of a notification."""
+    """Attributes of a notification."""
     subscriptions: Count = 10_000
     """Subscriptions, watches and advertisements of a session, together."""
     connections: Count = 10_000
-    """Of all clients; configured neighbours have places of their own."""
+    """Connections of all clients; configured neighbours have places of their own."""
     memory: Annotated[int, msgspec.Meta(ge=16384, le=1 << 32)] = 4 << 20
     """Bytes that wait for a client to read them, before it is sent no more events."""
     publish_rate: Count | None = None
-    """Events a second of a session; what comes faster is read later."""
+    """Events that a session may publish in a second; what comes faster is read later."""
     durables: Count = 1000
-    """Durable subscriptions of a principal, whether somebody reads them or not."""
+    """Durable subscriptions of a principal, whether they are read or not."""
     publishers: Count = 10_000
     """Names under which clients of a principal have published."""
     silence: Seconds = 30.0
-    """Whoever says nothing for so many seconds is asked, and cut off after as many again."""
+    """Seconds until a silent client is asked for a sign of life, and again until it is cut off."""
 
 
 class Retention(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How long events are kept: for ever, unless something is said here."""
+    """How long events are kept: for ever, where this says nothing."""
 
     age: str | float | None = None
     size: str | int | None = None
     lake: str | None = None
-    """The folder of a lake: of what age and size would let go, only what it holds may go."""
+    """The folder of a lake. Of what age and size would let go, only what the lake holds may go."""
 
     @property
     def seconds(self) -> float | None:
@@ -130,14 +133,14 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     tls: TLS | None = None
     tokens: dict[str, str] = {}
     deliverers: list[str] = []
-    """Principals that may publish copies for bulk subscribers, as `tidings pipeline deliver` does;
-    without tokens and certificates, everybody may."""
+    """Principals that may publish copies for bulk subscribers, as `tidings pipeline deliver` does.
+    Without tokens and certificates, all clients may."""
     limits: ClientLimits = ClientLimits()
     retention: Retention = Retention()
 
     @classmethod
     def load(cls, path: str | Path, **given: Any) -> Configuration:
-        """Read a TOML file; `TidingsError` says where it is wrong. What is given counts more."""
+        """Read a TOML file; `TidingsError` says where it is wrong. `given` overrides it."""
         try:
             text = Path(path).read_text(encoding="utf-8")
         except OSError as problem:
@@ -148,7 +151,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     @classmethod
     def parse(cls, text: str, *, file: str = "tidings.toml", **given: Any) -> Configuration:
-        """The same, from a text; relative paths in it are as seen from the folder of the file."""
+        """Read a text in TOML, with relative paths as seen from the folder of the file."""
         try:
             plain = tomllib.loads(text)
         except tomllib.TOMLDecodeError as problem:
@@ -180,7 +183,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     @property
     def settings(self) -> Settings:
-        """How its node routes. Neighbours agree on a tree, unless it says otherwise."""
+        """How its node routes. Neighbours agree on a tree, unless the file says otherwise."""
         fields = {"tree": bool(self.neighbours), **_ROUTING, **self.routing, "log": True}
         found: Settings = msgspec.convert(fields, Settings)
         return found

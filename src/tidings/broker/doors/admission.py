@@ -1,4 +1,4 @@
-"""Admission: who is at the other end of a connection, and whether they may come in. Pure."""
+"""Admission: which principal is at the other end of a connection, and may it come in. Pure."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from tidings.events import TidingsError
 from tidings.protocol.wire import Hello
 
 _LONGEST_NAME: Final = 256
+"""Characters of the name of a session, at most."""
 
 
 class UnwelcomeError(TidingsError):
-    """Somebody may not come in, and why."""
+    """A client or a broker may not come in, and why."""
 
 
 class Admission:
     """Whom a broker lets in.
 
-    A broker that knows tokens or trusts an authority wants to see a token or a certificate from
-    everybody. Whoever shows both is who the certificate says.
+    A broker that knows tokens or trusts an authority wants to see a token or a certificate. If
+    both are shown, the certificate counts.
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class Admission:
     def may_deliver(self, principal: str) -> bool:
         """Whether a principal may publish copies for bulk subscribers.
 
-        Where nobody is asked who they are, all may.
+        Where neither tokens nor certificates are asked for, all may.
         """
         return principal in self._deliverers or not (self._tokens or self._trusts_certificates)
 

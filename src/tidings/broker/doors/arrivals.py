@@ -1,15 +1,15 @@
-"""Arrivals: whoever has connected, until their greeting is accepted.
+"""Arrivals: those who have connected, until their greeting is accepted.
 
     accepted ──▶ SILENT ──▶ WAITING ──▶ READ ──────▶ greeted: the gate decides
                   5 s        10 s        4 KiB, 5 s      └──▶ REFUSED, and why
 
-Nobody here has shown a token yet, so nobody may cost much. Nothing is read of those who are
-silent or wait. Of each origin a few greetings at a time are read, and the others take turns; who
-came last has the next turn, since who has been here longest is likeliest to hold the others up. A
-greeting that is there as a whole is read in no time, and needs no turn.
+No arrival has shown a token yet, so none may cost much. Nothing is read of those who are silent or
+wait. A few greetings of each origin are read at a time, and the others take turns. The latest
+arrival has the next turn, since the one that has been here longest is likeliest to hold the others
+up. A greeting that has arrived as a whole is read in no time, and needs no turn.
 
-When too many are silent or wait, the origin that has most of them loses its oldest. So somebody
-who greets is heard, however many strangers have come before.
+When too many are silent or wait, the origin that has most of them loses its oldest. So an arrival
+that greets is heard, however many strangers have come before.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 GREETING: Final = 4096
 """Bytes of the frame of a greeting. No more is read before it is accepted."""
 _SECONDS: Final = 5.0
-"""Seconds to say something, and then again for all of the greeting, TLS included."""
+"""Seconds until the first byte, and again until the end of the greeting, TLS included."""
 _WAIT: Final = 10.0
 """Seconds to wait for a turn. Clients wait no longer for an answer."""
 _TURNS: Final = 8
@@ -45,12 +45,13 @@ _TURNS: Final = 8
 _ALL_TURNS: Final = 256
 """Greetings of all origins that are read at the same time."""
 _BACKLOG: Final = 1024
+"""Connections that the system keeps until they are accepted."""
 _AT_ONCE: Final = 16
-"""Connections that are accepted before everybody else has their say again."""
+"""Connections that are accepted in one turn of the event loop."""
 _PAUSE: Final = 1.0
-"""Seconds without accepting when no more files may be opened."""
+"""Seconds without accepting after no more files could be opened."""
 _LINGER: Final = 1.0
-"""Seconds for somebody who is refused to take the reason."""
+"""Seconds that a refused arrival has to take the reason."""
 _LINES: Final = 10
 """Refusals in a second that are logged one by one."""
 
@@ -59,21 +60,22 @@ Greeted: TypeAlias = Callable[[asyncio.Transport, Hello, int], Refused | None]
 
 
 class Stage(Enum):
-    """How far somebody is."""
+    """How far an arrival is."""
 
     SILENT = auto()
-    """Has said nothing."""
+    """It has said nothing."""
     WAITING = auto()
-    """Has said something, of which nothing is read."""
+    """It has said something, of which nothing is read."""
     READ = auto()
     """Its greeting is read."""
     REFUSED = auto()
-    """Is being told why."""
+    """It is told why, and then closed."""
     GONE = auto()
+    """It was let in, refused or lost."""
 
 
 class Arrival(asyncio.BufferedProtocol):
-    """Somebody who has connected. As a protocol, it reads no byte beyond the greeting."""
+    """One connection. As a protocol, it reads no byte beyond the greeting."""
 
     def __init__(self, arrivals: Arrivals, connected: socket.socket, peer: Any) -> None:
         self._arrivals = arrivals
@@ -161,14 +163,15 @@ class Arrivals:
         self._listeners: list[socket.socket] = []
         self._all: set[Arrival] = set()
         self._unread: dict[Arrival, None] = {}
-        """Those who are silent or wait, in the order in which they have come."""
+        """The arrivals that are silent or wait, in the order in which they have come."""
         self._crowds: Counter[str] = Counter()
-        """How many of them each origin has."""
+        """How many silent or waiting arrivals each origin has."""
         self._turns: Counter[str] = Counter()
         """How many greetings of each origin are read."""
         self._second = 0.0
-        """The second in which this many were refused."""
+        """When the current second of refusals began."""
         self._refusals = 0
+        """Refusals in that second."""
 
     def __len__(self) -> int:
         """How many have not greeted yet."""
@@ -177,7 +180,7 @@ class Arrivals:
     # -- listening -----------------------------------------------------------------------------
 
     async def bind(self, address: Address) -> Address:
-        """Take the address, but let nobody come yet. Returns the one taken if the port was 0."""
+        """Take the address, but accept nothing yet. Returns the one taken if the port was 0."""
         try:
             found = await self._loop.getaddrinfo(
                 *address, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -197,18 +200,18 @@ class Arrivals:
         return Address(*self._listeners[0].getsockname()[:2])
 
     def start(self) -> None:
-        """Let everybody come, until `close`."""
+        """Accept connections, until `close`."""
         for listener in self._listeners:
             listener.listen(_BACKLOG)
             self._loop.add_reader(listener, self._accept, listener)
 
     def close(self) -> None:
-        """Let nobody come any more, and cut off who has not greeted."""
+        """Accept nothing more, and cut off all that have not greeted."""
         listeners, self._listeners = self._listeners, []
         for listener in listeners:
             self._loop.remove_reader(listener)
             listener.close()
-        for arrival in [*self._unread, *self._all]:  # in this order, nobody gets another's turn
+        for arrival in [*self._unread, *self._all]:  # in this order, none gets another's turn
             self._cut_off(arrival)
 
     def _accept(self, listener: socket.socket) -> None:
@@ -313,7 +316,7 @@ class Arrivals:
         arrival.timer = timer
 
     def refuse(self, arrival: Arrival, reason: str, *, id: str = "", who: str = "somebody") -> None:
-        """Say why somebody cannot come in, and hang up."""
+        """Say why an arrival cannot come in, and hang up."""
         if arrival.stage in (Stage.REFUSED, Stage.GONE):
             return
         self._metrics.refused += 1
@@ -346,7 +349,7 @@ class Arrivals:
         self.gone(arrival)
 
     def gone(self, arrival: Arrival) -> None:
-        """Somebody is no longer here: let in, or lost."""
+        """An arrival is no longer here: let in, or lost."""
         if arrival.stage is Stage.GONE:
             return
         self._no_longer_unread(arrival)

@@ -1,8 +1,8 @@
 """Connections: frames in and out of one socket, and what happens if the other end does not read.
 
-What is said in the frames is somebody else's business: whoever takes a connection sets `receive`
-and the other callbacks. Nothing here waits; a connection that is full says so, and one that is
-closed swallows what it is sent.
+What the frames say is not known here: the owner of a connection sets `receive` and the other
+callbacks. Nothing here waits; a connection that is full says so, and one that is closed swallows
+what it is sent.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from tidings.protocol.wire import Splitter, WireError, encode
 _log = logging.getLogger(__name__)
 
 _MOST_MESSAGES: Final = 1024
-"""So many messages share a frame, so that nobody has to take in a very large one at once."""
+"""Messages that share a frame; more are split, so that no receiver gets a very large one."""
 _LINGER: Final = 5.0
-"""A closed connection has so many seconds to take what it was sent."""
+"""Seconds that the other end of a closed connection has to take what it was sent."""
 
 
 def _nothing() -> None:
-    """What happens by default."""
+    """Do nothing, which is the default of callbacks."""
 
 
 def _ignore(*_: object) -> None:
-    """The same, whatever it is about."""
+    """Do nothing, whatever it is called with."""
 
 
 class Connection(asyncio.Protocol):
@@ -72,7 +72,7 @@ class Connection(asyncio.Protocol):
         self.filled: Callable[[], None] = _nothing
         self.drained: Callable[[], None] = _nothing
         self.most = inf
-        """Whoever leaves more bytes than this unread is cut off."""
+        """If the other end leaves more bytes than this unread, it is cut off."""
         self.is_full = self.is_closing = False
         self.heard_at = monotonic()
         self.asked_at: float | None = None
@@ -233,7 +233,7 @@ class Connection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def hold_for(self, seconds: float) -> None:
-        """Read no more for so long."""
+        """Read no more for this time."""
         self.hold()
         asyncio.get_running_loop().call_later(seconds, self.go_on)
 

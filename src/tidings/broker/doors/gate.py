@@ -1,10 +1,10 @@
-"""The gate: lets those in who have greeted, or says why not, and sees who has left.
+"""The gate: lets in clients and brokers that have greeted, or says why not, and looks after them.
 
 Hello ──▶ admitted? ──┬── client ──▶ a `ClientSession`
                       ├── broker ──▶ one of the `Links`
                       └── client that asks for the status: told, and seen off
 
-Who has not greeted yet is with the `Arrivals`.
+A connection that has not greeted yet is with the `Arrivals`.
 """
 
 from __future__ import annotations
@@ -41,10 +41,12 @@ from tidings.protocol.wire import (
 _log = logging.getLogger(__name__)
 
 _STALLED: Final = 20
-"""A client that has stopped reading is given so many times the usual patience."""
+"""Times `silence` after which a client that has stopped reading is cut off."""
+# Neighbours are trusted with more than clients: a table or a part of a log is one message.
 _LINK_FRAME: Final = 256 << 20
+"""Bytes of a neighbour's frame, at most."""
 _LINK_MEMORY: Final = 32 << 20
-"""Neighbours are trusted with more than clients: a table or a part of a log is one message."""
+"""Bytes that wait for a neighbour to read them, before its connection counts as full."""
 
 
 class Gate:
@@ -110,7 +112,7 @@ class Gate:
             self._emptied.set_result(None)
 
     def greeted(self, transport: asyncio.Transport, hello: Hello, size: int) -> Refused | None:
-        """Let somebody in who has said Hello in a frame of this size, or say why not."""
+        """Let in the sender of a Hello, in a frame of this size, or say why not."""
         try:
             principal = self._admission.admit(hello, transport.get_extra_info("peercert"))
         except UnwelcomeError as problem:
@@ -180,7 +182,7 @@ class Gate:
             self._look(monotonic())
 
     def _look(self, now: float) -> None:
-        """Ask those who are silent, and cut off those who do not answer."""
+        """Ask those that are silent, and cut off those that do not answer."""
         silence = self._limits.silence
         for connection in list(self.connections):
             if connection.is_closing:
@@ -204,7 +206,7 @@ class Gate:
                 connection.send([Ping()])
 
     def _patience(self, connection: Connection) -> float:
-        """A client may sleep; a neighbour that takes nothing is in nobody's interest."""
+        """A client may sleep; a neighbour that takes nothing is better replaced by another way."""
         is_link = connection.memory >= _LINK_MEMORY
         return (2 if is_link else _STALLED) * self._limits.silence
 
@@ -217,7 +219,7 @@ class Gate:
             connection.hold()
 
     async def close(self, within: float) -> None:
-        """See everybody off, with all that was sent to them if they take it in time."""
+        """Close all connections, with all that was sent to them if they take it in time."""
         if self._task is not None:
             self._task.cancel()
         self._threads.shutdown(wait=False, cancel_futures=True)

@@ -1,4 +1,4 @@
-"""Links: one connection to each neighbour, whoever of the two has dialled it.
+"""Links: one connection to each neighbour, whichever of the two has dialled it.
 
 Both ends may dial, and may do so at the same time. Of two connections between the same brokers
 the one survives that the broker with the smaller name has dialled; of two that the same broker
@@ -6,8 +6,8 @@ has dialled, the later, since the earlier must be dead. Both ends decide alike, 
 as soon as they see the second connection.
 
 A broker that dials also says which process it is. If another process comes under the name of one
-that is linked, the first keeps its place for as long as it answers: it may have been left behind
-by a restart, but there may also be two brokers of one name, which must not take turns.
+that is linked, the first keeps its place while it answers: it may have been left behind by a
+restart, but there may also be two brokers of one name, which must not take turns.
 """
 
 from __future__ import annotations
@@ -33,14 +33,16 @@ from tidings.protocol.wire import VERSION, Hello, Ping, Pong, Welcome
 _log = logging.getLogger(__name__)
 
 _FIRST_PAUSE: Final = 0.1
+"""Seconds until a neighbour is dialled for the second time; each pause is twice the last."""
 _LONGEST_PAUSE: Final = 15.0
+"""Seconds between two attempts to dial a neighbour, at most."""
 _MOST: Final = 256 << 20
-"""A neighbour that leaves so many bytes unread is better off with a new link, and fetching. To
-read nothing from it instead, as from clients, would not do: two that do so wait for ever."""
+"""Bytes that a neighbour may leave unread; beyond them a new link, and fetching, serve it better.
+To read nothing from it instead, as from clients, would not do: two that do so wait for ever."""
 _CONTEST: Final = 2.0
-"""Seconds that a neighbour has to answer when somebody else comes under its name."""
+"""Seconds that a neighbour has to answer when another process comes under its name."""
 _RECENT: Final = 60.0
-"""Seconds for which a name counts as contested after somebody else came under it."""
+"""Seconds for which a name counts as contested after another process came under it."""
 _PATIENCE: Final = 10.0
 """Seconds that a neighbour has to answer when dialled."""
 
@@ -68,16 +70,16 @@ class Links:
         self._up: dict[str, tuple[Connection, str]] = {}
         """For each neighbour the connection, and who dialled it."""
         self._instances: dict[str, object] = {}
-        """Which process each is, of those that have dialled."""
+        """Which process each neighbour is, of those that have dialled."""
         self._contested: dict[str, tuple[str, float]] = {}
-        """Where somebody else came from under a neighbour's name, and when last."""
+        """Where another process came from under a neighbour's name, and when last."""
         self._ended: dict[str, asyncio.Event] = {name: asyncio.Event() for name in neighbours}
         self._tasks: list[asyncio.Task[None]] = []
         self.addresses = {n: each.address for n, each in neighbours.items()}
         """Where neighbours can be reached, as far as it is known."""
 
     def start(self) -> None:
-        """Dial everybody whose address is known, again and again."""
+        """Dial all neighbours whose address is known, again and again."""
         self._tasks = [
             asyncio.create_task(self._keep_dialling(name, parse_address(each.address), each))
             for name, each in self._neighbours.items()
@@ -103,7 +105,7 @@ class Links:
 
     @property
     def contested(self) -> dict[str, tuple[str, str]]:
-        """The neighbours under whose name somebody else has come lately: where both are."""
+        """The neighbours under whose name another process has come lately: where both are."""
         late = monotonic() - _RECENT
         return {
             name: (self._up[name][0].address, other)
@@ -146,7 +148,7 @@ class Links:
         return None
 
     def _contest(self, name: str, before: Connection, connection: Connection) -> str:
-        """Somebody else comes under a neighbour's name: find out whether the neighbour is there."""
+        """Find out whether a neighbour is there, under whose name another process has come."""
         asked = monotonic()
         before.send([Ping()])
 

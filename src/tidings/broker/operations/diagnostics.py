@@ -1,4 +1,4 @@
-"""Diagnostics: one line for each thing that an operator may want to know.
+"""Diagnostics: the lines that a broker writes about itself, one for each thing worth knowing.
 
 On a terminal a line is a sentence; elsewhere it is a JSON object with the fields `time`, `level`,
 `broker` and `message`, and where they apply `session`, `event` and `error`.
@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Final, TextIO
 
 _FIELDS: Final = ("session", "event")
-"""What a record may carry as `extra`."""
+"""Fields that a log record may carry as `extra`."""
 
 
 def set_up(broker: str, *, stream: TextIO | None = None, level: int = logging.INFO) -> None:
@@ -28,7 +28,7 @@ def set_up(broker: str, *, stream: TextIO | None = None, level: int = logging.IN
 
 
 class Sentences(logging.Formatter):
-    """For people."""
+    """A record as a sentence, for people."""
 
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created).astimezone().strftime("%H:%M:%S")
@@ -39,7 +39,7 @@ class Sentences(logging.Formatter):
 
 # A library for structured logs would need this list of fields and a form for people as well.
 class JSONLines(logging.Formatter):
-    """For programs."""
+    """A record as a JSON object, for programs."""
 
     def __init__(self, broker: str) -> None:
         super().__init__()
@@ -59,5 +59,5 @@ class JSONLines(logging.Formatter):
 
 
 def _printable(text: str) -> str:
-    """Without control characters: whoever connects chooses some of the words."""
+    """The text without control characters: strangers choose some of the words."""
     return "".join(c if c.isprintable() else "·" for c in text)

@@ -1,6 +1,6 @@
 """Prometheus: the metrics of a broker, in the format of Prometheus, over HTTP.
 
-On the loopback address everybody may ask. Elsewhere the request has to show one of the broker's
+On the loopback address any program may ask. Elsewhere the request has to show one of the broker's
 tokens: `Authorization: Bearer TOKEN`.
 """
 
@@ -21,7 +21,9 @@ from tidings.broker.places import Address
 from tidings.broker.tokens import Tokens
 
 _LONGEST_REQUEST: Final = 8192
+"""Bytes of a request that are read, at most."""
 _PATIENCE: Final = 5.0
+"""Seconds for a request and its answer, at most."""
 
 _COUNTERS: Final = {
     "connections_opened": ("opened", "Connections accepted or dialled"),
@@ -37,12 +39,12 @@ _COUNTERS: Final = {
 
 
 class Exporter(Collector):
-    """A broker's numbers, read when somebody asks."""
+    """A broker's numbers, read at each request."""
 
     def __init__(
         self, metrics: Metrics, status: Callable[[], Status], *, tokens: Tokens | None = None
     ) -> None:
-        """Only who shows one of the `tokens` is answered; everybody, if none are given."""
+        """A request must show one of the `tokens`, if they are given."""
         self._metrics = metrics
         self._status = status
         self._tokens = tokens
@@ -71,7 +73,7 @@ class Exporter(Collector):
     # The servers that prometheus-client offers would serve strangers without a bound. Its own has a
     # thread for each connection, which collects while the event loop changes what is collected.
     # Its ASGI app needs uvicorn, which waits for ever for the rest of a request, and would not be
-    # shorter: the token is to be checked, and the port bound and closed, here in any case.
+    # shorter: the token must be checked, and the port bound and closed, here in any case.
 
     async def serve(self, address: Address) -> Address:
         """Answer GET /metrics there; where that is, if the port was 0."""

@@ -1,4 +1,4 @@
-"""Status: what a broker tells about itself to whoever may connect, and how to ask it.
+"""Status: what a broker tells about itself to all who may connect, and how to ask it.
 
 The question is an option of Hello and the answer is the only message, instead of Welcome. So
 it needs no session, leaves no trace in the node, and can be asked of a broker in any trouble.
@@ -21,7 +21,9 @@ from tidings.protocol.wire import VERSION, Hello, Splitter, WireError, encode
 ASK: Final = "ask"
 """The option of Hello by which a client asks for the status."""
 _LARGEST: Final = 64 << 20
+"""Bytes of an answer, at most."""
 _CHUNK: Final = 1 << 16
+"""Bytes that are read at once."""
 
 
 class LinkStatus(msgspec.Struct, frozen=True):
@@ -41,7 +43,7 @@ class LinkStatus(msgspec.Struct, frozen=True):
 
 
 class StreamStatus(msgspec.Struct, frozen=True):
-    """One stream, as far as it has come."""
+    """How far a stream has come at a broker."""
 
     path: tuple[str, ...]
     """The brokers on the way from its own."""
@@ -57,9 +59,9 @@ class PrincipalStatus(msgspec.Struct, frozen=True):
     publishers: int
     """Names under which they have published."""
     idle: int
-    """Durable subscriptions that nobody has used for 60 days; after 90 they are forgotten."""
+    """Durable subscriptions that were not used for 60 days; after 90 they are forgotten."""
     names: tuple[str, ...]
-    """Some of those."""
+    """Names of some durable subscriptions that were not used for 60 days."""
 
 
 class LakeStatus(msgspec.Struct, frozen=True):
@@ -67,7 +69,7 @@ class LakeStatus(msgspec.Struct, frozen=True):
 
     folder: str
     upto: int | None
-    """Up to here it has the broker's stream; None if that is not known."""
+    """The tick up to which it has the broker's stream; None if that is not known."""
     trouble: str | None
     """Why nothing is let go of, if that is so."""
 
@@ -80,8 +82,9 @@ class Status(msgspec.Struct, frozen=True, array_like=True, tag=64):
     address: str
     uptime: float
     first: int
+    """The first tick of its current stream that is kept."""
     last: int
-    """The ticks of its own stream that are kept."""
+    """The last tick of its current stream."""
     size: int
     """Bytes of its store."""
     trouble: str | None
@@ -92,16 +95,16 @@ class Status(msgspec.Struct, frozen=True, array_like=True, tag=64):
     links: tuple[LinkStatus, ...]
     streams: dict[str, StreamStatus]
     rates: dict[str, float]
-    """Events and bytes a second, lately."""
+    """Events and bytes in a second, over the last few seconds."""
     lake: LakeStatus | None = None
     stream: str = ""
-    """The stream in which is published there now."""
+    """Its current stream, in which clients publish."""
     warnings: tuple[str, ...] = ()
-    """What whoever looks after it should know."""
+    """Sentences that the people who run it should know."""
     ignored: int | None = None
     """Events that should have been statistics and were not; None if it does not learn from any."""
     principals: tuple[PrincipalStatus, ...] = ()
-    """Those that have left something in the store."""
+    """Principals whose clients have left something in the store."""
     durables: int = 0
     """Durable subscriptions that a principal may have."""
     publishers: int = 0
@@ -168,7 +171,7 @@ class Rates:
         del self._samples[: -self._most]
 
     def rates(self) -> dict[str, float]:
-        """By name, a second.
+        """The rise of each number in a second, by its name.
 
         >>> rates = Rates()
         >>> rates.sample(0.0, {"events": 0})

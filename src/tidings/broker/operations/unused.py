@@ -1,4 +1,4 @@
-"""Unused: what to log of the durable subscriptions that nobody uses. Pure."""
+"""Unused: what to log of durable subscriptions that are no longer used. Pure."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from tidings.delivery.ages import FORGOTTEN, IDLE
 from tidings.node.holdings import Holdings
 
 _NAMED: Final = 10
-"""A sentence names no more than this many."""
+"""Subscriptions that a sentence names, at most."""
 
 
 class Unused:
-    """Says once of each that nobody has used it for long, and once that it was forgotten."""
+    """Says once of each that it has not been used for long, and once that it was forgotten."""
 
     def __init__(self, holdings: Holdings) -> None:
         self._holdings = holdings

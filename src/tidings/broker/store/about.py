@@ -1,4 +1,4 @@
-"""About: what the database says of itself, under a key each, behind a checksum as all is."""
+"""About: what the database says of itself, under a key each, behind a checksum like all else."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ from tidings.broker.store.seals import Damage, seal, unseal
 _T = TypeVar("_T")
 
 BROKER: Final = "broker"
-"""The name of the broker that the store belongs to."""
+"""The key of the name of the broker that the store belongs to."""
 CLOSED: Final = "closed"
-"""Where each closed stream has ended, in order of epochs; the current one comes behind them."""
-
+"""The key of the ends of all closed streams, in order of epochs."""
 HEAD: Final = "head"
-"""The last commit; see `mark`."""
+"""The key of the last commit: see `mark`."""
 IDENTITY: Final = "identity"
-"""The file beside the database; see `identity`."""
+"""The key of the identity that the database remembers: see `identity`."""
 
 
 class End(msgspec.Struct, frozen=True, array_like=True):
@@ -41,6 +40,6 @@ def get(connection: sqlite3.Connection, key: str, kind: type[_T]) -> _T | None:
 
 
 def put(connection: sqlite3.Connection, key: str, value: object) -> None:
-    """Set this within somebody's transaction."""
+    """Set a value under a key, within a transaction of the caller."""
     sealed = seal(msgspec.msgpack.encode(value), key)
     connection.execute("INSERT OR REPLACE INTO about VALUES (?, ?)", (key, sealed))

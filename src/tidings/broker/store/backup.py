@@ -27,10 +27,10 @@ from tidings.broker.store.seals import Damage
 from tidings.protocol.epochs import stream_name
 
 _PAGES: Final = 1_024
-"""Pages that are copied before it is told how far the copy is."""
+"""Pages that are copied between two calls that tell how far the copy is."""
 _MOVED: Final = ("broker.db", "broker.db-wal", "broker.db-shm", "identity")
-"""What is put aside of a store that is replaced. Its mark stays until there is another one: it
-keeps a broker from beginning anew in a folder that was left half empty."""
+"""Files that are put aside of a store that is replaced. Its mark stays until there is another one:
+it keeps a broker from beginning anew in a folder that was left half empty."""
 
 
 class Taken(msgspec.Struct, frozen=True):

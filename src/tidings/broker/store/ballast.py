@@ -10,6 +10,7 @@ from typing import Final
 PRIVATE: Final = 0o600
 """The rights of a store's files: they hold events, and are for the broker only."""
 _STEP: Final = 1 << 20
+"""Bytes that are written at once."""
 
 
 class Ballast:

@@ -27,12 +27,12 @@ from tidings.protocol import Span
 from tidings.protocol.epochs import stream_name
 
 Told: TypeAlias = Callable[[int, int], None]
-"""Is told how many events were read, and how many there are."""
+"""Is called with how many events were read, and how many there are."""
 
 _ROWS: Final = 32
 """Rows that are read at once."""
 _MOST: Final = 20
-"""Problems that are told; a store with more of them is lost as a whole."""
+"""Problems in a report, at most; a store with more of them is lost as a whole."""
 
 
 class Report(msgspec.Struct, frozen=True):

@@ -1,7 +1,7 @@
 """Continuity: whether a store goes on where it has ended, as far as that can be proved.
 
-A store that was damaged at its end, or restored from a copy, would give ticks out again that
-readers have heard with another content. So whatever cannot be proved to go on begins an epoch.
+A store that was damaged at its end, or restored from a copy, would use ticks again that readers
+have heard with another content. So a store that cannot be proved to go on begins an epoch.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ class Found(msgspec.Struct, frozen=True):
     recorded: Identity | None
     """The identity that the database remembers."""
     mark: Head | None
+    """What the mark says; None if there is none that can be read."""
     identity: Identity | None
+    """The identity as its file is now; None if there is none."""
 
 
 def doubt(found: Found, broker: str) -> str | None:
@@ -54,8 +56,8 @@ def doubt(found: Found, broker: str) -> str | None:
 def all_closed(ends: list[End], *, mark: Head | None = None, above: int = 0) -> list[End]:
     """Where all streams have ended once the last one is closed, and a new one begins behind them.
 
-    Its epoch is higher than any that was used, as far as that is known: by the mark, or by
-    whoever says `above`. A stream that is not in this store has ended where the mark says, or
+    Its epoch is higher than any that was used, as far as that is known: by the mark, or from
+    `above`. A stream that is not in this store has ended where the mark says, or
     else counts as empty.
 
     >>> all_closed([End(31, 5.0)], mark=Head(11, 1, 38))
@@ -70,7 +72,7 @@ def all_closed(ends: list[End], *, mark: Head | None = None, above: int = 0) -> 
 
 
 def warning(why: str, closed: Head, begun: str, broker: str) -> str:
-    """What to tell whoever runs the broker."""
+    """What to tell the people who run the broker."""
     return (
         f"It cannot be proved that the log goes on where it ended: {why}. So {begun} begins, and "
         f"{stream_name(broker, closed.epoch)} is closed at tick {closed.last}. Events behind that, "

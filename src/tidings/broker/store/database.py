@@ -36,12 +36,13 @@ from tidings.protocol.epochs import stream_name
 _log = logging.getLogger(__name__)
 
 FORMAT: Final = 1
+"""The newest format of the database that this version reads, and the one that it writes."""
 _MAGIC: Final = int.from_bytes(b"tdgs", "big")
 """What tells our files from other people's databases."""
 _PAUSES: Final = (0.01, 0.1)
-"""Seconds until the lock is tried again: somebody may just look whether it is taken."""
+"""Seconds until the lock is tried again: another program may just look whether it is taken."""
 PATIENCE: Final = 10.0
-"""Seconds to wait for somebody who looks into the database with another program."""
+"""Seconds to wait for another program that looks into the database."""
 
 # The log is a ring: what is trimmed makes room for what comes. Incremental vacuum, which must
 # be chosen before the first table, lets the store give pages back when far too many are free.
@@ -79,13 +80,13 @@ class LogDamageError(StoreError):
 
 
 class DisorderError(StoreError):
-    """Events cannot follow on those in the log: whoever wants them kept is mistaken."""
+    """Events cannot follow on those in the log: the node that wants them kept is mistaken."""
 
 
 def lock(folder: Path) -> int:
-    """Make the folder ours until the returned file is closed, and its files for nobody else.
+    """Make the folder ours until the returned file is closed, and its files private to this user.
 
-    A folder that is made here is for this user only, too; one that was there keeps its rights.
+    A folder that is made here is private, too; one that was there keeps its rights.
     """
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -108,7 +109,7 @@ def lock(folder: Path) -> int:
 
 
 def _tighten(folder: Path) -> None:
-    """Take the files of a store from everybody but their owner."""
+    """Make the files of a store private to their owner."""
     for name in ("lock", "ballast", "broker.db", "broker.db-wal", "broker.db-shm"):
         path = folder / name
         try:
@@ -280,7 +281,7 @@ def is_damage(error: sqlite3.Error) -> bool:
 
 
 def explain(error: sqlite3.Error, path: Path) -> str:
-    """What an error of SQLite means to whoever runs the broker."""
+    """What an error of SQLite means, in a sentence for the people who run the broker."""
     if is_damage(error):
         return damage(path, str(error))
     match _code(error):

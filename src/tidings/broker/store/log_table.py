@@ -1,4 +1,4 @@
-"""The log's table: what is asked of it and done to it, within somebody's transaction."""
+"""The log's table: what is asked of it and done to it, within a transaction of the caller."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ from tidings.broker.store.rows import OVERHEAD, Row, row_of
 from tidings.broker.store.seals import Damage
 
 _READ_BYTES: Final = 8 << 20
+"""Bytes of rows that are read at once, about."""
 _TAIL_BYTES: Final = 4 << 20
 """Bytes of the log's end that are checked when it is opened: what a crash may have touched."""
 _TRIM_ROWS: Final = 256
+"""Rows that one transaction deletes, at most."""
 _TRIM_BYTES: Final = 32 << 20
+"""Bytes of rows that one transaction deletes, about."""
 
 _TICKS: Final = 48
 """Bits of a row's place that are its first tick; above them is its epoch."""
@@ -140,7 +143,7 @@ def expire(
 
     `until` is the size of all logs from their very beginning; what lies behind the tick `upto`
     stays in any case. `end` is the last tick of a closed epoch; of the current one the last row
-    stays. None: there was nothing to delete.
+    stays. The answer is None if there was nothing to delete.
     """
     kept, freed = None, 0
     rows = connection.execute(_SIZES, (*_bounds(epoch), _TRIM_ROWS + 1)).fetchall()

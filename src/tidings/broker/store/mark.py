@@ -31,9 +31,9 @@ _log = logging.getLogger(__name__)
 _NAME: Final = "mark"
 _FORMAT: Final = struct.Struct(">QQQ")
 _SLOT: Final = 4096
-"""Bytes from one head to the other: what a disk writes as a whole, or a multiple of it."""
+"""Bytes from one head to the other: what a disk writes as a whole, or a multiple of that."""
 _LAZY: Final = 0.1
-"""Seconds after which a mark is on the disk, too."""
+"""Seconds after which a mark that was moved is on the disk."""
 
 _sync = getattr(os, "fdatasync", os.fsync)  # a Mac has only the other one
 

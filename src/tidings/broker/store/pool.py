@@ -12,7 +12,7 @@ from tidings.broker.store import database
 
 
 class Pool:
-    """As many connections as there are threads that read at once; they are kept for the next.
+    """Connections that only read: one for each thread that reads, kept for the next one.
 
     SQLite's WAL mode shows each the last commit, and none waits for the one that runs.
     """
@@ -21,7 +21,7 @@ class Pool:
         self._path = path
         self._lock = threading.Lock()
         self._idle: list[sqlite3.Connection] | None = []
-        """None once closed."""
+        """Connections that are not lent; None once the pool is closed."""
 
     @contextlib.contextmanager
     def lend(self) -> Iterator[sqlite3.Connection]:

@@ -13,9 +13,11 @@ from tidings.protocol import Event
 from tidings.protocol.wire import pack, unpack
 
 OVERHEAD: Final = 64
-"""About what a row takes up besides its events."""
+"""Bytes that a row takes up besides its events, about."""
 _MOST_EVENTS: Final = 256
+"""Events in a row, at most."""
 _MOST_BYTES: Final = 1 << 20
+"""Bytes of a row with more than one event, at most."""
 
 
 class Row(msgspec.Struct, frozen=True, array_like=True):
@@ -32,16 +34,16 @@ class Row(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def size(self) -> int:
-        """What it takes up, about."""
+        """The bytes that it takes up, about."""
         return len(self.content) + OVERHEAD
 
     def block(self) -> bytes:
-        """What was packed, undecoded; `Damage` if it is not that any more."""
+        """The events as `pack` made them; `Damage` if they are not what was written."""
         label = (self.first, self.last, self.first_time, self.last_time, self.until)
         return unseal(self.content, self.epoch, *label)
 
     def events(self, stream: str) -> tuple[Event, ...]:
-        """What was put in; `Damage` if it is not that any more."""
+        """The events in it; `Damage` if they are not what was written."""
         try:
             events = unpack(self.block(), stream)
         except (TidingsError, Damage):
@@ -60,7 +62,7 @@ def row_of(row: tuple[Any, ...]) -> Row:
 
 
 def rows_of(events: Sequence[Event], epoch: int, until: int) -> Iterator[Row]:
-    """The rows for a commit: one, unless readers would rather not take so much at once."""
+    """The rows for a commit: several, if one would be too large to be read at once."""
     for start in range(0, len(events), _MOST_EVENTS):
         for some, content in _packed(events[start : start + _MOST_EVENTS]):
             until += 4 + len(content) + OVERHEAD

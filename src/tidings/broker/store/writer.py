@@ -14,9 +14,11 @@ from tidings.broker.store.ballast import Ballast
 _T = TypeVar("_T")
 
 _JOURNAL_BYTES: Final = 32 << 20
+"""Bytes of the journal above which it is emptied."""
 _VACUUM_PAGES: Final = 256
-"""Given back in one step; few, since the journal needs as much room, and the disk may be full."""
+"""Pages given back in one step: few, as the journal needs as much room on a full disk."""
 _SPARE_PAGES: Final = 1_024
+"""Free pages that are never given back."""
 
 
 class Writer:
@@ -27,12 +29,12 @@ class Writer:
         self._journal = database.journal_of(path)
         self._ballast = ballast
         self._limit = _JOURNAL_BYTES
-        """Bytes of the journal from which on it is emptied."""
-        connection.execute("PRAGMA journal_mode = WAL")  # should somebody have changed it
+        """Bytes of the journal above which it is emptied next."""
+        connection.execute("PRAGMA journal_mode = WAL")  # should another program have changed it
         connection.execute(f"PRAGMA journal_size_limit = {_JOURNAL_BYTES}")
 
     def transact(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
-        """Do it as one transaction, if need be in the place of the ballast."""
+        """Do the work as one transaction, if need be in the place of the ballast."""
         try:
             result = self._attempt(work)
         except sqlite3.Error as error:
@@ -85,7 +87,7 @@ class Writer:
             self._limit = self._journal_size() + _JOURNAL_BYTES
 
     def _checkpoint(self) -> None:
-        """Empty the journal into the database; if somebody reads for long, another time will do."""
+        """Empty the journal into the database; while a reader takes long, a later time will do."""
         with contextlib.suppress(sqlite3.Error):  # what was committed is safe in the journal
             self._connection.execute("PRAGMA busy_timeout = 50")
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _EVERY: Final = 1.0
 """Seconds between two commits to the lake."""
 _PATIENCE: Final = 30.0
+"""Seconds to wait for the broker, and for the last commit to the lake."""
 
 
 class Answer(NamedTuple):
@@ -26,9 +27,9 @@ class Answer(NamedTuple):
 
     ids: frozenset[str]
     by: str
-    """Who has found it out,"""
+    """What has found it out: Spark, or the lake itself."""
     seconds: float
-    """and how long that took."""
+    """How long that took."""
 
 
 class Chronicle:
@@ -36,9 +37,9 @@ class Chronicle:
 
     def __init__(self, folder: Path, url: str) -> None:
         self.events = self.files = 0
-        """What is in the lake,"""
+        """How many events and files are in the lake."""
         self.problem: str | None = None
-        """or why there is none."""
+        """Why there is no lake, if so."""
         self._folder, self._url = folder, url
         self._lake: Lake | None = None
         self._stopped = threading.Event()

@@ -42,17 +42,18 @@ FEEDS: Final = {
 }
 VICTIM: Final = "berlin"
 RECORDED_AT: Final = "paris"
-"""Where the lake hears of everything."""
+"""The broker from which the lake takes everything."""
 ASKED: Final = 0
-"""The desk whose question is asked of history, too."""
+"""The number of the desk whose question is asked of history, too."""
 _PATIENCE: Final = 30.0
 """Seconds for brokers to come up, and for the last events to arrive."""
 _REFRESH: Final = 4
+"""Looks at the brokers in a second."""
 
 
 @dataclass
 class Desk:
-    """Somebody who listens."""
+    """One who listens, and what it was to hear and has heard."""
 
     name: str
     at: str
@@ -125,7 +126,7 @@ class Network:
                 raise TidingsError(f"the broker {name} does not start:\n{complaint}")
 
     async def kill(self, name: str) -> None:
-        """As if its power had failed."""
+        """Kill a broker, as if its power had failed."""
         process = self._processes.pop(name)
         os.kill(process.pid, signal.SIGKILL)
         await process.wait()
@@ -152,7 +153,7 @@ class Network:
 
 
 class Demonstration:
-    """All of it, and what is to be shown of it."""
+    """The whole play, and what is to be shown of it."""
 
     def __init__(
         self, network: Network, chronicle: Chronicle, *, rate: float, seconds: float | None
@@ -180,7 +181,7 @@ class Demonstration:
         self._stopped.set()
 
     async def play(self, show: Callable[[], None]) -> bool:
-        """Whether everybody heard just what was to be heard."""
+        """Play it; whether every desk heard just what it was to hear."""
         await self.network.start(*self.network.ports)
         self.say("four brokers are up, and agree on a tree among themselves")
         self.chronicle.start()
@@ -264,7 +265,7 @@ class Demonstration:
         return self._stopped.is_set()
 
     async def _arrived(self) -> None:
-        """Wait until everybody has heard what was published, or cannot be expected to any more."""
+        """Wait until every desk has heard what was published, or cannot be expected to any more."""
         end = monotonic() + _PATIENCE
         while monotonic() < end:
             if all(len(d.heard) >= len(d.expected) for d in self.desks):
@@ -318,7 +319,7 @@ async def _demonstrate(out: Console, demonstration: Demonstration) -> bool:
 
 
 class _Teller:
-    """Where nobody looks, say only what is new."""
+    """Prints only what is new, where there is no terminal."""
 
     def __init__(self, out: Console, demonstration: Demonstration) -> None:
         self._out, self._demonstration = out, demonstration

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tidings.cli.demo.demonstration import Demonstration, Desk
 
 _NEWS = 4
+"""Pieces of news that are shown."""
 
 
 def scene(demonstration: Demonstration) -> RenderableType:
