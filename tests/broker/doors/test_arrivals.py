@@ -14,7 +14,7 @@ import pytest
 from tests.broker.doors.test_certificates import Papers, papers
 from tests.broker.peers import Peer, configured, connected, eventually, on_loop
 from tidings.broker.doors import arrivals
-from tidings.broker.doors.arrivals import Stage
+from tidings.broker.doors.arrivals import ArrivalStage
 from tidings.broker.server import Broker
 from tidings.broker.tokens import hashed, new_token
 from tidings.events import Notification
@@ -41,7 +41,7 @@ def strangers(broker: Broker, count: int, said: bytes = b"") -> ExitStack:
     return stack
 
 
-def stages(broker: Broker) -> dict[Stage, int]:
+def stages(broker: Broker) -> dict[ArrivalStage, int]:
     found = [each.stage for each in broker.arrivals._all]
     return {stage: found.count(stage) for stage in found}
 
@@ -105,10 +105,13 @@ async def test_a_few_of_an_origin_are_read_and_the_others_wait_unread(
     async with Broker(configured(tmp_path)) as broker:
         with strangers(broker, 20, HALF), strangers(broker, 20):
             await eventually(
-                lambda: stages(broker) == {Stage.READ: 8, Stage.WAITING: 12, Stage.SILENT: 20}
+                lambda: (
+                    stages(broker)
+                    == {ArrivalStage.READ: 8, ArrivalStage.WAITING: 12, ArrivalStage.SILENT: 20}
+                )
             )
             with stranger(broker, HALF, host="127.0.0.2"):  # who has turns of their own
-                await eventually(lambda: stages(broker)[Stage.READ] == 9)
+                await eventually(lambda: stages(broker)[ArrivalStage.READ] == 9)
             async with connected(broker) as peer:  # of the same origin, but quick
                 await peer.attach("ann")
         await all_gone(broker)
@@ -119,9 +122,13 @@ async def test_whoever_waits_has_a_turn_when_another_one_ends(tmp_path: Path) ->
     hello = encode([Hello(VERSION, "client", "late")])
     async with Broker(configured(tmp_path)) as broker, connected(broker) as late:
         with strangers(broker, 8, HALF):
-            await eventually(lambda: stages(broker) == {Stage.READ: 8, Stage.SILENT: 1})
+            await eventually(
+                lambda: stages(broker) == {ArrivalStage.READ: 8, ArrivalStage.SILENT: 1}
+            )
             late.writer.write(hello[:9])
-            await eventually(lambda: stages(broker) == {Stage.READ: 8, Stage.WAITING: 1})
+            await eventually(
+                lambda: stages(broker) == {ArrivalStage.READ: 8, ArrivalStage.WAITING: 1}
+            )
             late.writer.write(hello[9:])
         assert isinstance(await late.hear(), Welcome)
         await all_gone(broker)
@@ -171,7 +178,7 @@ async def test_the_largest_crowd_makes_room_for_who_comes(tmp_path: Path) -> Non
         broker.arrivals._most = 5
         with stranger(broker, host="127.0.0.2") as alone, strangers(broker, 20):
             await eventually(lambda: broker.metrics.refused == 16)
-            assert stages(broker) == {Stage.SILENT: 5}
+            assert stages(broker) == {ArrivalStage.SILENT: 5}
             assert [each.origin for each in broker.arrivals._unread].count("127.0.0.2") == 1
             async with connected(broker) as peer:
                 await peer.attach("ann")
@@ -235,8 +242,8 @@ async def test_handshakes_take_turns_and_those_that_stop_are_given_up(
     configuration = configured(tmp_path, tls=papers.tls("paris", trusts=False))
     async with Broker(configuration) as broker:
         with strangers(broker, 12, record), strangers(broker, 5):
-            await eventually(lambda: stages(broker).get(Stage.READ) == 8)
-            await eventually(lambda: stages(broker).get(Stage.WAITING) == 4)
+            await eventually(lambda: stages(broker).get(ArrivalStage.READ) == 8)
+            await eventually(lambda: stages(broker).get(ArrivalStage.WAITING) == 4)
             async with connected(broker, trust=papers.context()) as peer:
                 await peer.attach("ann")
             await all_gone(broker)
@@ -277,7 +284,7 @@ async def test_a_broker_that_stops_waits_for_no_stranger(tmp_path: Path, papers:
     for tls in (None, papers.tls("paris", trusts=False)):
         async with Broker(configured(tmp_path, tls=tls)) as broker:
             with strangers(broker, 12, b"\x16\x03\x01\x02\x00\x01"[: 6 if tls else 3]):
-                await eventually(lambda broker=broker: stages(broker).get(Stage.READ) == 8)
+                await eventually(lambda broker=broker: stages(broker).get(ArrivalStage.READ) == 8)
                 await broker.stop()
                 await asyncio.sleep(0)
                 assert len(broker.arrivals) == 0

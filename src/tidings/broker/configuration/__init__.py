@@ -8,8 +8,8 @@ from tidings.broker.configuration.file import (
     TLS,
     ClientLimits,
     Configuration,
-    Neighbour,
+    NeighbourEntry,
     check_token,
 )
 
-__all__ = ["TLS", "ClientLimits", "Configuration", "Neighbour", "check_token"]
+__all__ = ["TLS", "ClientLimits", "Configuration", "NeighbourEntry", "check_token"]

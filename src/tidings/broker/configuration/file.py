@@ -53,8 +53,8 @@ Count = Annotated[int, msgspec.Meta(ge=1, le=2**31)]
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=86400 * 366)]
 
 
-class Neighbour(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Another broker."""
+class NeighbourEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the file says of a neighbour."""
 
     address: str | None = None
     """Where to reach it; without an address, it is the one that dials."""
@@ -128,7 +128,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     metrics: str | None = None
     drain: Seconds = 10.0
     """Seconds that clients and disk have to take what is left when the broker stops."""
-    neighbours: dict[str, str | Neighbour] = {}
+    neighbours: dict[str, str | NeighbourEntry] = {}
     routing: dict[str, Any] = {}
     tls: TLS | None = None
     tokens: dict[str, str] = {}
@@ -157,7 +157,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         except tomllib.TOMLDecodeError as problem:
             raise TidingsError(f"{file}: {problem}") from None
         try:
-            _convert_each(plain, "neighbours", str | Neighbour)
+            _convert_each(plain, "neighbours", str | NeighbourEntry)
             _convert_each(plain, "tokens", str)
             found: Configuration = _converted(plain | given, cls)
             found.check()
@@ -174,10 +174,10 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         return parse_address(self.listen)
 
     @property
-    def links(self) -> dict[str, Neighbour]:
+    def links(self) -> dict[str, NeighbourEntry]:
         """The neighbours, all in the long form."""
         return {
-            name: Neighbour(address=each) if isinstance(each, str) else each
+            name: NeighbourEntry(address=each) if isinstance(each, str) else each
             for name, each in self.neighbours.items()
         }
 
@@ -275,7 +275,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             changes["retention"] = msgspec.structs.replace(self.retention, lake=lake)
         changes["neighbours"] = {
             name: msgspec.structs.replace(each, token_file=str(folder / each.token_file))
-            if isinstance(each, Neighbour) and each.token_file is not None
+            if isinstance(each, NeighbourEntry) and each.token_file is not None
             else each
             for name, each in self.neighbours.items()
         }
@@ -332,7 +332,7 @@ def _fields(place: tuple[str, ...]) -> tuple[str, ...]:
         "tls": TLS,
         "limits": ClientLimits,
         "retention": Retention,
-        "neighbours": Neighbour,
+        "neighbours": NeighbourEntry,
     }
     kind = kinds.get(place[0] if place else "", Configuration)
     return tuple(kind.__struct_fields__)

@@ -59,7 +59,7 @@ Greeted: TypeAlias = Callable[[asyncio.Transport, Hello, int], Refused | None]
 """Takes the transport over, with nothing read behind a greeting of this many bytes, or refuses."""
 
 
-class Stage(Enum):
+class ArrivalStage(Enum):
     """How far an arrival is."""
 
     SILENT = auto()
@@ -82,7 +82,7 @@ class Arrival(asyncio.BufferedProtocol):
         self.socket = connected
         self.address = str(Address(*peer[:2]))
         self.origin = origin(peer[0])
-        self.stage = Stage.SILENT
+        self.stage = ArrivalStage.SILENT
         self.has_turn = False
         self.timer: asyncio.TimerHandle | None = None
         self.opening: asyncio.Task[None] | None = None
@@ -92,14 +92,14 @@ class Arrival(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
-        if self.stage is Stage.GONE:
+        if self.stage is ArrivalStage.GONE:
             self.transport.abort()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._wanted
 
     def buffer_updated(self, nbytes: int) -> None:
-        if self.stage is not Stage.READ:
+        if self.stage is not ArrivalStage.READ:
             return
         self._read += self._wanted[:nbytes]
         try:
@@ -253,7 +253,7 @@ class Arrivals:
         elif self._is_free(arrival.origin):
             self._take_turn(arrival)
         else:
-            arrival.stage = Stage.WAITING
+            arrival.stage = ArrivalStage.WAITING
             self._limit(arrival, _WAIT, f"others of {arrival.origin} have not finished their Hello")
 
     def _is_free(self, origin: str) -> bool:
@@ -270,13 +270,13 @@ class Arrivals:
         arrival.has_turn = False
         _take_one(self._turns, arrival.origin)
         for each in reversed(self._unread):
-            if each.stage is Stage.WAITING and self._is_free(each.origin):
+            if each.stage is ArrivalStage.WAITING and self._is_free(each.origin):
                 self._take_turn(each)
                 return
 
     def _read(self, arrival: Arrival) -> None:
         self._no_longer_unread(arrival)
-        arrival.stage = Stage.READ
+        arrival.stage = ArrivalStage.READ
         self._limit(arrival, _SECONDS, f"nobody has said Hello for {_SECONDS:g} seconds")
         arrival.opening = self._loop.create_task(self._open(arrival))
 
@@ -317,7 +317,7 @@ class Arrivals:
 
     def refuse(self, arrival: Arrival, reason: str, *, id: str = "", who: str = "somebody") -> None:
         """Say why an arrival cannot come in, and hang up."""
-        if arrival.stage in (Stage.REFUSED, Stage.GONE):
+        if arrival.stage in (ArrivalStage.REFUSED, ArrivalStage.GONE):
             return
         self._metrics.refused += 1
         self._tell(f"refused {who} at {arrival.address}: {reason}")
@@ -329,14 +329,14 @@ class Arrivals:
                     arrival.socket.recv(GREETING)  # what is left unread would undo the answer
             self._cut_off(arrival)
             return
-        arrival.stage = Stage.REFUSED
+        arrival.stage = ArrivalStage.REFUSED
         self._set_timer(arrival, self._loop.call_later(_LINGER, self._cut_off, arrival))
         arrival.transport.write(frame)
         arrival.transport.close()
 
     def _cut_off(self, arrival: Arrival) -> None:
         """Hang up with nothing more said."""
-        if arrival.stage is Stage.GONE:
+        if arrival.stage is ArrivalStage.GONE:
             return
         if arrival.transport is not None:
             arrival.transport.abort()
@@ -350,10 +350,10 @@ class Arrivals:
 
     def gone(self, arrival: Arrival) -> None:
         """An arrival is no longer here: let in, or lost."""
-        if arrival.stage is Stage.GONE:
+        if arrival.stage is ArrivalStage.GONE:
             return
         self._no_longer_unread(arrival)
-        arrival.stage = Stage.GONE
+        arrival.stage = ArrivalStage.GONE
         self._set_timer(arrival, None)
         self._all.discard(arrival)
         self._end_turn(arrival)

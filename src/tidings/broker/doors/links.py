@@ -21,7 +21,7 @@ from random import random
 from time import monotonic
 from typing import Any, Final
 
-from tidings.broker.configuration import Neighbour
+from tidings.broker.configuration import NeighbourEntry
 from tidings.broker.doors.connection import Connection
 from tidings.broker.host import Host
 from tidings.broker.places import Address, parse_address
@@ -53,7 +53,7 @@ class Links:
     def __init__(
         self,
         name: str,
-        neighbours: Mapping[str, Neighbour],
+        neighbours: Mapping[str, NeighbourEntry],
         host: Host,
         *,
         connection: Callable[[Callable[[Connection], None]], Connection],
@@ -190,7 +190,7 @@ class Links:
 
     # -- dialling ------------------------------------------------------------------------------
 
-    async def _keep_dialling(self, name: str, address: Address, neighbour: Neighbour) -> None:
+    async def _keep_dialling(self, name: str, address: Address, neighbour: NeighbourEntry) -> None:
         pause, told = _FIRST_PAUSE, ""
         while True:
             if self.is_up(name):
@@ -208,7 +208,7 @@ class Links:
             await asyncio.sleep(pause * (0.5 + random() / 2))
             pause = min(2 * pause, _LONGEST_PAUSE)
 
-    async def _dial(self, name: str, address: Address, neighbour: Neighbour) -> None:
+    async def _dial(self, name: str, address: Address, neighbour: NeighbourEntry) -> None:
         """Connect, greet and adopt; an error says why it was in vain."""
         hello = Hello(
             VERSION,
@@ -270,7 +270,7 @@ def _reason(messages: list[Any], name: str) -> str:
             return "what answers there is no broker of this version"
 
 
-def _token(neighbour: Neighbour) -> str | None:
+def _token(neighbour: NeighbourEntry) -> str | None:
     if neighbour.token_file is None:
         return neighbour.token
     try:

@@ -20,7 +20,7 @@ import msgspec
 from tidings.broker.store import about, check, database, mark
 from tidings.broker.store.about import End
 from tidings.broker.store.ballast import sync_folder
-from tidings.broker.store.check import Told
+from tidings.broker.store.check import OnProgress
 from tidings.broker.store.database import StoreError
 from tidings.broker.store.mark import Head
 from tidings.broker.store.seals import Damage
@@ -57,7 +57,7 @@ class Restored(msgspec.Struct, frozen=True):
     """What was restored; None if nothing was."""
 
 
-def back_up(folder: Path, target: Path, *, told: Told = lambda done, total: None) -> Taken:
+def back_up(folder: Path, target: Path, *, told: OnProgress = lambda done, total: None) -> Taken:
     """Copy the store of a folder into a file. A broker may run on it, and commits go on.
 
     `told` hears of pages. Afterwards there is a whole backup, or none.
@@ -87,7 +87,7 @@ def restore(
     *,
     replace: bool = False,
     above: int = 0,
-    told: Told = lambda done, total: None,
+    told: OnProgress = lambda done, total: None,
 ) -> Restored:
     """Put a backup, or a copy of a store's folder, into a folder: an epoch begins with its start.
 

@@ -19,14 +19,14 @@ from tidings.broker.store.about import End
 from tidings.broker.store.continuity import Found, doubt
 from tidings.broker.store.database import StoreError
 from tidings.broker.store.identity import Identity
+from tidings.broker.store.log_rows import row_of
 from tidings.broker.store.mark import Head
-from tidings.broker.store.rows import row_of
 from tidings.broker.store.seals import Damage
 from tidings.broker.store.sqlite import value_of
 from tidings.protocol import Span
 from tidings.protocol.epochs import stream_name
 
-Told: TypeAlias = Callable[[int, int], None]
+OnProgress: TypeAlias = Callable[[int, int], None]
 """Is called with how many events were read, and how many there are."""
 
 _ROWS: Final = 32
@@ -35,7 +35,7 @@ _MOST: Final = 20
 """Problems in a report, at most; a store with more of them is lost as a whole."""
 
 
-class Report(msgspec.Struct, frozen=True):
+class CheckReport(msgspec.Struct, frozen=True):
     """What a check has found."""
 
     broker: str
@@ -50,7 +50,7 @@ class Report(msgspec.Struct, frozen=True):
     """Whether a broker runs on it; the structure of the database is not looked at then."""
 
 
-def check(path: Path, *, told: Told = lambda done, total: None) -> Report:
+def check(path: Path, *, told: OnProgress = lambda done, total: None) -> CheckReport:
     """Look at all of a store, in its folder, or of a backup, in its file.
 
     What is no store at all is a `StoreError`.
@@ -74,11 +74,11 @@ def check(path: Path, *, told: Told = lambda done, total: None) -> Report:
         found = Found(checking.head, checking.identity, witness, identity.look(folder))
         why = doubt(found, broker)
     problems = tuple(checking.problems)
-    return Report(broker, checking.spans, checking.count, problems, why, is_in_use)
+    return CheckReport(broker, checking.spans, checking.count, problems, why, is_in_use)
 
 
 class _Checking:
-    def __init__(self, connection: sqlite3.Connection, broker: str, told: Told) -> None:
+    def __init__(self, connection: sqlite3.Connection, broker: str, told: OnProgress) -> None:
         self.problems: list[str] = []
         self.head: Head | None = None
         self.identity: Identity | None = None

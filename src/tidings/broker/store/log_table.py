@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
-from tidings.broker.store.rows import OVERHEAD, Row, row_of
+from tidings.broker.store.log_rows import OVERHEAD, LogRow, row_of
 from tidings.broker.store.seals import Damage
 
 _READ_BYTES: Final = 8 << 20
@@ -46,7 +46,7 @@ def _bounds(epoch: int) -> tuple[int, int]:
     return _place(epoch, 0), _place(epoch + 1, 0)
 
 
-def append(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
+def append(connection: sqlite3.Connection, rows: Sequence[LogRow]) -> None:
     """Add rows at the end."""
     connection.executemany(
         "INSERT INTO log VALUES (?, ?, ?, ?, ?, ?)",
@@ -59,7 +59,7 @@ def append(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
 
 def rows_at_tick(
     connection: sqlite3.Connection, epoch: int, tick: int, limit: int, *, size: int = _READ_BYTES
-) -> list[Row]:
+) -> list[LogRow]:
     """The rows of an epoch from the one with this tick on, or from the first.
 
     There are about `limit` events from the tick on, and not much more than `size` bytes.
@@ -69,7 +69,9 @@ def rows_at_tick(
     return _some(connection, _FROM_PLACE, *bounds, size=size, limit=limit, tick=tick)
 
 
-def rows_at_time(connection: sqlite3.Connection, epoch: int, time: float, limit: int) -> list[Row]:
+def rows_at_time(
+    connection: sqlite3.Connection, epoch: int, time: float, limit: int
+) -> list[LogRow]:
     """The rows of an epoch from the first on that has an event of this time or later."""
     bounds = (epoch, time, _place(epoch + 1, 0))
     return _some(connection, _FROM_TIME, *bounds, size=_READ_BYTES, limit=limit)
@@ -101,12 +103,12 @@ def first_tick(connection: sqlite3.Connection, epoch: int) -> int | None:
     return None if place is None else int(place) - _place(epoch, 0)
 
 
-def last_rows(connection: sqlite3.Connection, epoch: int) -> list[Row]:
+def last_rows(connection: sqlite3.Connection, epoch: int) -> list[LogRow]:
     """The end of an epoch's log: as much of it as a crash may have touched."""
     return _some(connection, _FROM_END, *_bounds(epoch), size=_TAIL_BYTES)[::-1]
 
 
-def every_row(connection: sqlite3.Connection) -> Iterator[Row]:
+def every_row(connection: sqlite3.Connection) -> Iterator[LogRow]:
     """All that is kept, one row after the other, in order of epochs and ticks."""
     return map(row_of, connection.execute(f"{_ROWS} ORDER BY place"))
 
@@ -175,9 +177,9 @@ def _some(
     size: int,
     limit: int | None = None,
     tick: int = 0,
-) -> list[Row]:
+) -> list[LogRow]:
     """Rows until they have `limit` events from a tick on, or `size` bytes."""
-    rows: list[Row] = []
+    rows: list[LogRow] = []
     with contextlib.closing(connection.execute(query, bounds)) as cursor:
         for row in cursor:
             try:

@@ -21,9 +21,9 @@ from tidings.broker.store.ballast import Ballast
 from tidings.broker.store.continuity import Found, all_closed, doubt, warning
 from tidings.broker.store.database import DisorderError, LogDamageError, StoreError
 from tidings.broker.store.identity import Identity
+from tidings.broker.store.log_rows import LogRow, rows_of
 from tidings.broker.store.mark import Head, Mark
 from tidings.broker.store.pool import Pool
-from tidings.broker.store.rows import Row, rows_of
 from tidings.broker.store.seals import Damage, seal, unseal
 from tidings.broker.store.writer import Writer
 from tidings.events import TidingsError
@@ -368,7 +368,7 @@ class SQLiteStore:
             raise StoreError(reason) from None
 
 
-def _unpacked(rows: Sequence[Row], stream: str, *, wholly: bool = False) -> tuple[Event, ...]:
+def _unpacked(rows: Sequence[LogRow], stream: str, *, wholly: bool = False) -> tuple[Event, ...]:
     """The events of rows up to the first that is damaged; `Damage` if it is the very first.
 
     With `wholly`, none may be, and they must follow on each other.
@@ -392,7 +392,7 @@ def _behind(events: tuple[Event, ...], since: int, after: float) -> tuple[Event,
     return events[bisect_left(events, since + 1, key=attrgetter("tick")) :]
 
 
-def _blocks(rows: Sequence[Row]) -> tuple[bytes, ...]:
+def _blocks(rows: Sequence[LogRow]) -> tuple[bytes, ...]:
     """The blocks of rows up to the first that is damaged; `Damage` if it is the very first."""
     blocks: list[bytes] = []
     try:

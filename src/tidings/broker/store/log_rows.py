@@ -1,4 +1,4 @@
-"""Rows: what the log is made of, each some events that were committed together."""
+"""The log's rows, each some events that were committed together."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_BYTES: Final = 1 << 20
 """Bytes of a row with more than one event, at most."""
 
 
-class Row(msgspec.Struct, frozen=True, array_like=True):
+class LogRow(msgspec.Struct, frozen=True, array_like=True):
     """A row of the log."""
 
     epoch: int
@@ -53,22 +53,22 @@ class Row(msgspec.Struct, frozen=True, array_like=True):
         return events
 
 
-def row_of(row: tuple[Any, ...]) -> Row:
+def row_of(row: tuple[Any, ...]) -> LogRow:
     """A row that was read; `Damage` if it has values of the wrong kinds."""
     try:
-        return msgspec.convert(row, Row)
+        return msgspec.convert(row, LogRow)
     except msgspec.ValidationError as error:
         raise Damage(f"a row of the log is not what was written: {error}") from None
 
 
-def rows_of(events: Sequence[Event], epoch: int, until: int) -> Iterator[Row]:
+def rows_of(events: Sequence[Event], epoch: int, until: int) -> Iterator[LogRow]:
     """The rows for a commit: several, if one would be too large to be read at once."""
     for start in range(0, len(events), _MOST_EVENTS):
         for some, content in _packed(events[start : start + _MOST_EVENTS]):
             until += 4 + len(content) + OVERHEAD
             first, last = some[0], some[-1]
             label = (epoch, first.tick, last.tick, float(first.time), float(last.time), until)
-            yield Row(*label, seal(content, *label))
+            yield LogRow(*label, seal(content, *label))
 
 
 def _packed(events: Sequence[Event]) -> Iterator[tuple[Sequence[Event], bytes]]:
