@@ -92,7 +92,7 @@ async def test_readers_are_told_that_a_broker_was_damaged(tmp_path: Path) -> Non
             await eventually(lambda: broker.host.node is not node)
             assert (await events.get())["n"] == 2
             await eventually(lambda: events.doubted == 1)
-            assert broker.counts.replaced == 1
+            assert broker.metrics.replaced == 1
 
 
 @on_loop
@@ -127,6 +127,6 @@ async def test_a_sound_broker_stays_as_it_is(tmp_path: Path) -> None:
                 await eventually(lambda: node._due["_compare"] > compared[-1])
                 compared.append(node._due["_compare"])
             await eventually(lambda: node._recall is None)
-            assert (other.host.node, other.counts.replaced) == (node, 0)
-            assert broker.counts.replaced == 0
+            assert (other.host.node, other.metrics.replaced) == (node, 0)
+            assert broker.metrics.replaced == 0
             assert events.doubted == 0

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from tests.broker.peers import configured, connected, eventually, on_loop
-from tidings.broker.counts import Counts
 from tidings.broker.host import Host
+from tidings.broker.operations.metrics import Metrics
 from tidings.broker.server import Broker
 from tidings.broker.store import SQLiteStore, StoreError
 from tidings.events import Filter, Notification
@@ -86,9 +86,9 @@ async def hosted(folder: Path) -> AsyncIterator[tuple[Host, Disk]]:
     disk = Disk(folder)
     stored = disk.content()
     node = make(stored, disk.spans())
-    host = Host(node, disk, Counts(), make)
+    host = Host(node, disk, Metrics(), make)
     host.start(())
-    await host.pipeline.settle(10)
+    await host.commits.settle(10)
     disk.commits.clear()
     try:
         yield host, disk
@@ -142,16 +142,16 @@ async def test_what_comes_during_a_commit_shares_the_next_one_and_one_frame(
     async with hosted(tmp_path) as (host, disk):
         writer, reader = attach(host, "writer"), attach(host, "reader")
         host.handle(Request("reader", Subscribe("s", Filter.parse("n > 0"))))
-        await host.pipeline.settle(10)
+        await host.commits.settle(10)
         frames = len(reader.frames)
         disk.may_go_on.clear()
         publish(host, 1)
-        await eventually(lambda: host.pipeline.is_committing)
+        await eventually(lambda: host.commits.is_committing)
         for number in range(2, 102):
             publish(host, number)
             await asyncio.sleep(0)
         disk.may_go_on.set()
-        assert await host.pipeline.settle(10)
+        assert await host.commits.settle(10)
         assert disk.commits == [1, 100]
         assert numbers(reader) == list(range(1, 102))
         assert len(reader.frames) == frames + 2
@@ -165,7 +165,7 @@ async def test_a_commit_that_fails_is_tried_again_and_nothing_is_said_meanwhile(
 ) -> None:
     async with hosted(tmp_path) as (host, disk):
         writer = attach(host, "writer")
-        await host.pipeline.settle(10)
+        await host.commits.settle(10)
         disk.failures = 1
         publish(host, 1, count=5)
         await eventually(lambda: host.trouble)
@@ -185,7 +185,7 @@ async def test_a_reader_waits_for_a_disk_that_fails_for_a_while_and_is_told_if_f
     async with hosted(tmp_path) as (host, _):
         attach(host, "writer")
         publish(host, 1, count=5)
-        assert await host.pipeline.settle(10)
+        assert await host.commits.settle(10)
     async with hosted(tmp_path) as (host, disk):
         reader = attach(host, "reader")
         disk.read_failures = failures
@@ -204,12 +204,12 @@ async def test_a_reader_waits_for_a_disk_that_fails_for_a_while_and_is_told_if_f
 async def test_an_answer_goes_to_the_connection_that_has_asked(tmp_path: Path) -> None:
     async with hosted(tmp_path) as (host, disk):
         before = attach(host, "writer")
-        await host.pipeline.settle(10)
+        await host.commits.settle(10)
         disk.may_go_on.clear()
         publish(host, 1)
         after = host.sessions["writer"] = Ear()
         disk.may_go_on.set()
-        await host.pipeline.settle(10)
+        await host.commits.settle(10)
         assert Accepted("publish", 1) in before.heard
         assert after.heard == []
 
@@ -220,9 +220,9 @@ async def test_settling_takes_no_longer_than_it_may(tmp_path: Path) -> None:
         attach(host, "writer")
         disk.may_go_on.clear()
         publish(host, 1)
-        assert not await host.pipeline.settle(0.05)
+        assert not await host.commits.settle(0.05)
         disk.may_go_on.set()
-        assert await host.pipeline.settle(10)
+        assert await host.commits.settle(10)
 
 
 def refused(content: Mapping[str, Any], session: str = "writer") -> set[int]:
@@ -236,24 +236,24 @@ async def test_a_refusal_is_on_disk_with_a_later_number_and_not_before(tmp_path:
         attach(host, "writer")
         publish(host, 1)
         host.handle(Declined("writer", 2, "too wide"))
-        await host.pipeline.settle(10)
+        await host.commits.settle(10)
         assert refused(disk.content()) == set()
         disk.may_go_on.clear()
         publish(host, 3)
-        await eventually(lambda: host.pipeline.is_committing)
+        await eventually(lambda: host.commits.is_committing)
         assert refused(disk.content()) == set()
         disk.may_go_on.set()
-        await host.pipeline.settle(10)
+        await host.commits.settle(10)
         assert refused(disk.content()) == {2}
     async with hosted(tmp_path) as (host, disk):
         outlet = attach(host, "writer")
-        await host.pipeline.settle(10)
+        await host.commits.settle(10)
         assert outlet.heard[:2] == [Refused("2", "too wide"), Accepted("attach", 3)]
         host.handle(Request("writer", Detach(forget=True)))
-        await host.pipeline.settle(10)
+        await host.commits.settle(10)
         assert not {"publisher:writer", "refused:writer:2"} & disk.content().keys()
         again = attach(host, "writer")
-        await host.pipeline.settle(10)
+        await host.commits.settle(10)
         assert again.heard == [Accepted("attach")]
 
 
@@ -272,8 +272,8 @@ async def test_whenever_the_power_fails_what_was_refused_before_what_is_kept_is_
             if number not in wide:
                 publish(host, number)
             if chance.random() < 0.1:
-                await host.pipeline.settle(10)
-        await host.pipeline.settle(10)
+                await host.commits.settle(10)
+        await host.commits.settle(10)
         assert len(disk.contents) > 5
         for content in disk.contents:
             kept = content.get("publisher:writer", (0,))[0]
@@ -292,16 +292,16 @@ async def test_what_a_publisher_was_refused_is_forgotten_with_its_numbers(tmp_pa
 
 
 @on_loop
-async def test_publications_are_refused_at_the_border_while_the_store_is_in_trouble(
+async def test_publications_are_refused_by_the_broker_while_the_store_is_in_trouble(
     tmp_path: Path,
 ) -> None:
     async with Broker(configured(tmp_path)) as broker, connected(broker) as peer:
         await peer.attach("ann")
-        broker.host.pipeline.trouble = "the disk is full"
+        broker.host.commits.trouble = "the disk is full"
         peer.publish(1, {"n": 1}, {"n": 2})
         assert await peer.until(Refused) == Refused("1", "the disk is full", is_passing=True)
         assert await peer.until(Refused) == Refused("2", "the disk is full", is_passing=True)
-        broker.host.pipeline.trouble = None
+        broker.host.commits.trouble = None
         await peer.published(3, {"n": 3})
         assert broker.host.last == 1
 

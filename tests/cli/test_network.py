@@ -6,7 +6,7 @@ from io import StringIO
 
 from rich.console import Console
 
-from tidings.broker.status import LinkStatus, Status, StreamStatus
+from tidings.broker.operations.status import LinkStatus, Status, StreamStatus
 from tidings.cli.network import Network, _shown
 
 

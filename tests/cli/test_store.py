@@ -12,7 +12,7 @@ from tests.cli.conftest import Run
 from tests.client.brokers import BrokerProcess
 from tests.network.test_damage import flip_a_bit
 from tidings import connect_sync
-from tidings.broker.check import check
+from tidings.broker.store.check import check
 
 
 @pytest.mark.slow

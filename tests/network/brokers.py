@@ -17,10 +17,10 @@ from time import monotonic
 from types import TracebackType
 
 from tests.network.proxy import Proxy
-from tidings.broker import log
+from tidings.broker.operations.status import Status, ask
 from tidings.broker.places import Address
-from tidings.broker.seals import unseal
-from tidings.broker.status import Status, ask
+from tidings.broker.store import log_table
+from tidings.broker.store.seals import unseal
 from tidings.events import TidingsError
 from tidings.protocol import Event
 from tidings.protocol.epochs import stream_name
@@ -155,7 +155,7 @@ class BrokerProcess:
         """What it has kept; it may be running."""
         path = f"file:{self.store / 'broker.db'}?mode=ro"
         with closing(sqlite3.connect(path, uri=True, timeout=PATIENCE)) as connection:
-            rows = list(log.every_row(connection))
+            rows = list(log_table.every_row(connection))
         return [event for row in rows for event in row.events(stream_name(self.name, row.epoch))]
 
     def known(self) -> dict[str, int]:

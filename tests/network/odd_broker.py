@@ -33,7 +33,7 @@ if __name__ == "__main__":
 
         server._TRIM = server._TRIM_IN_TROUBLE = float(os.environ["ODD_TRIM"])  # type: ignore[misc]
     if "ODD_GREETING" in os.environ:
-        from tidings.broker import arrivals
+        from tidings.broker.doors import arrivals
 
         arrivals._SECONDS = float(os.environ["ODD_GREETING"])  # type: ignore[misc]
     from tidings.cli import main

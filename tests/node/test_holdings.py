@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tidings.broker.unused import Unused
+from tidings.broker.operations.unused import Unused
 from tidings.delivery import FromLog
 from tidings.delivery.ages import DAY, FORGOTTEN, HOUR, IDLE
 from tidings.events import Filter, Notification

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.client.brokers import BrokerProcess
-from tidings.broker import log
 from tidings.broker.configuration import Configuration
 from tidings.broker.server import Broker
+from tidings.broker.store import log_table
 from tidings.protocol import Event
 from tidings.protocol.epochs import stream_name
 from tidings.spark.lakes.committed import Committed
@@ -67,5 +67,5 @@ def log_of(broker: BrokerProcess | Here) -> list[Event]:
     """All that it keeps, read from its disk."""
     path = f"file:{broker.folder / 'store' / 'broker.db'}?mode=ro"
     with closing(sqlite3.connect(path, uri=True, timeout=30)) as connection:
-        rows = list(log.every_row(connection))
+        rows = list(log_table.every_row(connection))
     return [event for row in rows for event in row.events(stream_name(broker.name, row.epoch))]

@@ -16,10 +16,10 @@ import tidings
 from tests.broker.peers import PATIENCE, configured, connected, eventually, on_loop
 from tests.client.brokers import BrokerProcess
 from tidings.broker.configuration import Configuration
-from tidings.broker.metrics import Metrics
+from tidings.broker.operations.prometheus import Exporter
+from tidings.broker.operations.status import LakeStatus, ask
 from tidings.broker.places import Address
 from tidings.broker.server import Broker
-from tidings.broker.status import LakeStatus, ask
 from tidings.client import Client
 from tidings.events import Notification, TidingsError
 from tidings.protocol.wire import Welcome
@@ -256,13 +256,13 @@ async def test_clients_and_metrics_are_told_of_the_lake(tmp_path: Path) -> None:
             welcome = await peer.greet("ann")
             assert isinstance(welcome, Welcome)
             assert welcome.lake == str(tmp_path / "lake")
-        metrics = Metrics(broker.counts, broker.status)
-        await eventually(lambda: broker.archive is not None and broker.archive.trouble)
-        shown = metrics._response(b"GET /metrics HTTP/1.1\r\n\r\n").decode()
+        exporter = Exporter(broker.metrics, broker.status)
+        await eventually(lambda: broker.lake is not None and broker.lake.trouble)
+        shown = exporter._response(b"GET /metrics HTTP/1.1\r\n\r\n").decode()
         assert "\ntidings_lake_trouble 1.0\n" in shown
         Lake(tmp_path / "lake")
         await broker.trim()
-        shown = metrics._response(b"GET /metrics HTTP/1.1\r\n\r\n").decode()
+        shown = exporter._response(b"GET /metrics HTTP/1.1\r\n\r\n").decode()
         assert "\ntidings_lake_trouble 0.0\n" in shown
         assert "\ntidings_lake_lag_events 0.0\n" in shown
 

@@ -1,10 +1,10 @@
 """Copying: a client is handed the broker's log as it is stored, a piece at a time.
 
 Nothing is decoded on the way, and the node has no part in it: what is committed does not change.
-Only copies for bulk subscribers, which are nobody else's, come as blanks: whoever reads a log must
-see each tick, and there learns no more than that there is a copy.
-A piece is read by a thread of its own, so that nobody else waits for the disk, and a client that
-does not take what it is sent has the next piece read only when it has.
+Only copies for bulk subscribers, which concern no other client, come as blanks: a reader of a log
+must see each tick, and learns of such a tick no more than that there is a copy.
+A thread reads the pieces, so that other clients do not wait for the disk. If a client does not take
+what it is sent, its next piece is read only when it has.
 """
 
 from __future__ import annotations
@@ -14,33 +14,32 @@ import logging
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from msgspec.structs import replace
 
-from tidings.broker.database import LogDamageError
+from tidings.broker.outlet import Outlet
+from tidings.broker.store import Disk, LogDamageError
 from tidings.delivery.copies import FOR
 from tidings.delivery.logs import damaged
 from tidings.events import Notification
 from tidings.protocol import Refused
 from tidings.protocol.wire import Copied, Copy, pack, unpack
 
-if TYPE_CHECKING:
-    from tidings.broker.connection import Connection
-    from tidings.broker.store import Store
-
 _log = logging.getLogger(__name__)
 
 _PIECE: Final = 1 << 20
-"""About so many bytes are in an answer."""
+"""Bytes of the log in an answer, about."""
 _MOST: Final = 64
-"""So many requests of a client may wait for their answers."""
+"""Requests of one client that may wait for their answers."""
 
 _Piece: TypeAlias = tuple[int, int, tuple[bytes, ...]]
-
+"""What `Disk.copy` returns: (since, upto, blocks)."""
 
 _BLANK: Final = Notification({FOR: True})
+"""What stands for a copy for a bulk subscriber."""
 _SIGN: Final = FOR.encode()
+"""Bytes that are in every block with such a copy."""
 
 
 def blanked(block: bytes, stream: str) -> bytes:
@@ -56,7 +55,7 @@ def blanked(block: bytes, stream: str) -> bytes:
 class Copier:
     """Reads pieces of a broker's logs, in a thread."""
 
-    def __init__(self, store: Store, broker: str) -> None:
+    def __init__(self, store: Disk, broker: str) -> None:
         self.broker = broker
         self._store = store
         self._loop = asyncio.get_running_loop()
@@ -93,8 +92,8 @@ class Copier:
 class Copies:
     """What one client has asked for, answered in turn."""
 
-    def __init__(self, connection: Connection, copier: Copier) -> None:
-        self._connection = connection
+    def __init__(self, outlet: Outlet, copier: Copier) -> None:
+        self._outlet = outlet
         self._copier = copier
         self._waiting: deque[Copy] = deque()
         self._answer: Any = None
@@ -116,13 +115,13 @@ class Copies:
 
     def go_on(self) -> None:
         """Answer the next, if the client has room for it."""
-        connection = self._connection
-        if connection.is_full or connection.is_closing:
+        outlet = self._outlet
+        if outlet.is_full or outlet.is_closing:
             return
         if self._answer is not None:
             answer, self._answer = self._answer, None
-            connection.send([answer])
-        if self._waiting and not self._is_reading and not connection.is_full:
+            outlet.send([answer])
+        if self._waiting and not self._is_reading and not outlet.is_full:
             self._is_reading = True
             self._copier.read(self._waiting.popleft(), self)
 

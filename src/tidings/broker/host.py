@@ -1,4 +1,4 @@
-"""The host of a node: tells it what happens, and has its effects carried out by a `Pipeline`."""
+"""The host of a node: tells it what happens, and has its effects carried out by `Commits`."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from math import inf
 from time import monotonic, time
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
+from tidings.broker.commits import Commits
 from tidings.broker.copying import Copier
-from tidings.broker.counts import Counts
-from tidings.broker.database import LogDamageError
-from tidings.broker.pipeline import Outlet, Pipeline
+from tidings.broker.operations.metrics import Metrics
+from tidings.broker.outlet import Outlet
+from tidings.broker.store import Disk, LogDamageError
 from tidings.events import TidingsError
 from tidings.node import Node
 from tidings.protocol import (
@@ -44,9 +45,6 @@ from tidings.protocol import (
     Woken,
 )
 
-if TYPE_CHECKING:
-    from tidings.broker import store as disk
-
 _log = logging.getLogger(__name__)
 
 Make: TypeAlias = Callable[[dict[str, Any], dict[str, Span]], Node]
@@ -68,20 +66,20 @@ class Host:
     Each connection of a client is a session of its own.
     """
 
-    def __init__(self, node: Node, store: disk.Store, counts: Counts, make: Make) -> None:
+    def __init__(self, node: Node, store: Disk, metrics: Metrics, make: Make) -> None:
         """`make` is called for another node when this one is not to be trusted any more."""
         self._make = make
         self.node = node
         self.store = store
-        self.counts = counts
+        self.metrics = metrics
         self.sessions: dict[str, Outlet] = {}
         self.links: dict[str, Outlet] = {}
         self.raised = store.raised
         """Why the current epoch has begun, if that was when the store was opened, or later."""
         self._attached: set[str] = set()
         """The sessions that the node has accepted."""
-        self.pipeline = pipeline = Pipeline(
-            store, counts, read=self._begin_read, distrust=self._distrust
+        self.commits = commits = Commits(
+            store, metrics, read=self._begin_read, distrust=self._distrust
         )
         self._replacing: asyncio.Task[None] | None = None
         """While the node is not to be trusted, and another is being made."""
@@ -97,12 +95,12 @@ class Host:
             Send: self._send,
             Reply: self._reply,
             Wake: self._wake,
-            Store: pipeline.store,
-            Append: pipeline.append,
+            Store: commits.store,
+            Append: commits.append,
             Raise: self._raise,
-            Sync: pipeline.sync,
-            Read: pipeline.read,
-            Recall: pipeline.read,
+            Sync: commits.sync,
+            Read: commits.read,
+            Recall: commits.read,
         }
 
     def start(self, neighbours: Iterable[str]) -> None:
@@ -135,12 +133,12 @@ class Host:
         if self._is_closed or self._replacing is not None:
             return
         _log.error("what the broker remembers is damaged; it begins anew", exc_info=problem)
-        self.counts.replaced += 1
+        self.metrics.replaced += 1
         self._replacing = self._loop.create_task(self._replace())
 
     async def _replace(self) -> None:
         self._hang_up()
-        while not await self.pipeline.settle(_RETRY):
+        while not await self.commits.settle(_RETRY):
             continue  # what was to be kept may yet be
         while (stored := await self._content()) is None:
             await asyncio.sleep(_RETRY)
@@ -163,21 +161,21 @@ class Host:
 
     def post(self, outlet: Outlet, message: Any) -> None:
         """Send this, too, behind all that the node wants sent so far."""
-        self.pipeline.out(outlet, message)
-        self.pipeline.gathered(1)
+        self.commits.out(outlet, message)
+        self.commits.gathered(1)
 
     def took(self, size: int, *, hold: Callable[[], None], resume: Callable[[], None]) -> None:
         """So many bytes of input have been handled; if that was too much for now, hold back."""
-        pipeline = self.pipeline
-        pipeline.batch.size += size
-        if pipeline.is_congested:
+        commits = self.commits
+        commits.bundle.size += size
+        if commits.is_congested:
             hold()
-            pipeline.when_free(resume)
+            commits.when_free(resume)
 
     @property
     def last(self) -> int:
         """The last tick of the node's current stream that is kept."""
-        return self.pipeline.last
+        return self.commits.last
 
     @property
     def first(self) -> int:
@@ -188,7 +186,7 @@ class Host:
     @property
     def trouble(self) -> str | None:
         """Why nothing can be published now, if that is so."""
-        return self.pipeline.trouble or self.store.trouble
+        return self.commits.trouble or self.store.trouble
 
     # -- effects -------------------------------------------------------------------------------
 
@@ -197,18 +195,18 @@ class Host:
         for effect in effects:
             performers[effect.__class__](effect)
         if effects:
-            self.pipeline.gathered(len(effects))
+            self.commits.gathered(len(effects))
 
     def _deliver(self, effect: Deliver) -> None:
         outlet = self.sessions.get(effect.session)
         if outlet is not None:
-            self.counts.delivered += 1
-            self.pipeline.out(outlet, effect)
+            self.metrics.delivered += 1
+            self.commits.out(outlet, effect)
 
     def _send(self, effect: Send) -> None:
         outlet = self.links.get(effect.neighbour)
         if outlet is not None:
-            self.pipeline.out(outlet, effect.packet)
+            self.commits.out(outlet, effect.packet)
 
     def _reply(self, effect: Reply) -> None:
         outlet = self.sessions.get(effect.session)
@@ -216,25 +214,25 @@ class Host:
             return
         answer = effect.answer
         if answer.__class__ is Accepted and answer.id == "publish":
-            waiting = self.pipeline.batch.out.get(outlet)
+            waiting = self.commits.bundle.out.get(outlet)
             if waiting and waiting[-1].__class__ is Accepted and waiting[-1].id == "publish":
                 waiting[-1] = answer  # it speaks for all before it
                 return
         elif answer.__class__ is Accepted and answer.id == "attach":
             self._attached.add(effect.session)
         elif answer.__class__ is Refused:
-            self.counts.refused += 1
+            self.metrics.refused += 1
             if answer.id == SESSION:
                 self._attached.discard(effect.session)
-                self.pipeline.end(outlet)
+                self.commits.end(outlet)
         elif answer.__class__ is Missed:
-            self.counts.missed += answer.count
-        self.pipeline.out(outlet, answer)
+            self.metrics.missed += answer.count
+        self.commits.out(outlet, answer)
 
     def _raise(self, effect: Raise) -> None:
         _log.error("%s", effect.reason)
         self.raised = effect.reason
-        self.pipeline.raise_epoch(effect)
+        self.commits.raise_epoch(effect)
 
     # -- time ----------------------------------------------------------------------------------
 
@@ -315,7 +313,7 @@ class Host:
     async def trim(
         self, *, before: float | None, size: int | None, upto: Mapping[str, int] | None = None
     ) -> None:
-        """Let go of events that are older, or more than so many bytes: see `Store.trim`."""
+        """Let go of events that are older, or more than so many bytes: see `Disk.trim`."""
         await asyncio.to_thread(self.store.trim, before=before, size=size, upto=upto)
         for stream, span in self.store.spans().items():
             if span.first > self._firsts.get(stream, 1):
@@ -330,7 +328,7 @@ class Host:
             self._replacing.cancel()
         if self._timer is not None:
             self._timer.cancel()
-        await self.pipeline.close()
+        await self.commits.close()
         await asyncio.to_thread(self._reader.shutdown, cancel_futures=True)
         await self.copier.close()
         await asyncio.to_thread(self.store.close)

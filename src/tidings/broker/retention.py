@@ -1,4 +1,4 @@
-"""Retention by a lake: what it lacks must stay, whatever age and size say."""
+"""Retention by a lake: events that it lacks stay, whatever age and size say."""
 
 from __future__ import annotations
 
@@ -10,20 +10,19 @@ from typing import Final, TypeAlias
 _log = logging.getLogger(__name__)
 
 Archived: TypeAlias = Callable[[], Mapping[str, int]]
-"""Up to which tick a lake has each of a broker's streams, for good. It may raise anything."""
+"""Tells up to which tick a lake has each of a broker's streams, for good. May raise anything."""
 
 
-class Archive:
-    """The lake of a broker, as far as the broker is concerned: numbers that it asks for.
+class LakeProgress:
+    """How far the lake of a broker is, as of the last look.
 
-    While those cannot be had, nothing is let go of. That is no trouble for those who publish, as
-    long as there is room on the disk.
+    While that is not known, nothing is let go of; clients may publish while the disk has room.
     """
 
     def __init__(self, folder: str, ask: Archived) -> None:
         self.folder: Final = folder
         self.held: Mapping[str, int] | None = None
-        """What it holds of each stream, when it was last asked; None if that is not known."""
+        """The last tick of each stream in the lake; None if that is not known."""
         self.trouble: str | None = None
         """Why nothing is let go of, if that is so."""
         self._ask = ask

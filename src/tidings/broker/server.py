@@ -18,18 +18,16 @@ from typing import Any, Final
 
 import msgspec
 
-from tidings.broker import certificates
-from tidings.broker.admission import Admission
-from tidings.broker.arrivals import Arrivals
 from tidings.broker.configuration import Configuration
-from tidings.broker.counts import Counts
-from tidings.broker.gate import Gate
+from tidings.broker.doors import certificates
+from tidings.broker.doors.admission import Admission
+from tidings.broker.doors.arrivals import Arrivals
+from tidings.broker.doors.gate import Gate
+from tidings.broker.doors.links import Links
 from tidings.broker.host import Host
-from tidings.broker.links import Links
-from tidings.broker.metrics import Metrics
-from tidings.broker.places import Address, parse_address
-from tidings.broker.retention import Archive, Archived
-from tidings.broker.status import (
+from tidings.broker.operations.metrics import Metrics
+from tidings.broker.operations.prometheus import Exporter
+from tidings.broker.operations.status import (
     LakeStatus,
     LinkStatus,
     PrincipalStatus,
@@ -37,9 +35,11 @@ from tidings.broker.status import (
     Status,
     StreamStatus,
 )
+from tidings.broker.operations.unused import Unused
+from tidings.broker.places import Address, parse_address
+from tidings.broker.retention import Archived, LakeProgress
 from tidings.broker.store import SQLiteStore, StoreError
 from tidings.broker.tokens import Tokens
-from tidings.broker.unused import Unused
 from tidings.delivery.ages import HOUR, principal_of
 from tidings.events import TidingsError
 from tidings.node import Node
@@ -51,32 +51,34 @@ from tidings.routing.learning import SESSION as LEARNING
 _log = logging.getLogger(__name__)
 
 _TRIM: Final = 60.0
-"""The log is trimmed so often,"""
+"""Seconds from one trim of the log to the next."""
 _TRIM_IN_TROUBLE: Final = 2.0
-"""and so often while the disk is full, since that is how the store recovers."""
+"""Seconds from one trim to the next while the disk is full, as that is how the store recovers."""
 _SAMPLE: Final = 1.0
+"""Seconds from one sample of the metrics to the next."""
 _STRANGERS: Final = 1024
-"""Connections of whoever has not said Hello, while their greetings are not read."""
+"""Connections that have not said Hello, and whose greeting is not read yet, at most."""
 _FILES: Final = 512
 """Open files that are kept for the store, the log, and greetings that are being read."""
 _NAMED: Final = 5
-"""Of the durable subscriptions of a principal that nobody uses, this many are named."""
+"""Unused durable subscriptions of a principal that a status names, at most."""
 _UNSPECIFIED: Final = ("0.0.0.0", "::", "")
+"""Hosts that mean every address of the machine."""
 
 
 class Broker:
     """One broker, from `start` to `stop`; or all of it by `async with`.
 
-    What cannot be, such as a port that is taken or a store that is damaged, is a `TidingsError`
-    of `start`, and then nothing is left open.
+    `start` raises `TidingsError` for a port that is taken, a store that is damaged and the like,
+    and then nothing is left open.
     """
 
     def __init__(self, configuration: Configuration, *, archived: Archived | None = None) -> None:
         """`archived` is asked for how far the lake is, if the configuration names one."""
         self.configuration = configuration
-        self.archive = _archive(configuration, archived)
+        self.lake = _lake(configuration, archived)
         self.name = configuration.name
-        self.counts = Counts()
+        self.metrics = Metrics()
         self.address = configuration.address
         """Where it listens, once it has started."""
         self.metrics_address: Address | None = None
@@ -116,7 +118,7 @@ class Broker:
         stored = await asyncio.to_thread(store.content)
         node = await asyncio.to_thread(self._node, stored, store.spans())
         again = partial(self._node, was_damaged=True)
-        self.host = Host(node, store, self.counts, again)
+        self.host = Host(node, store, self.metrics, again)
         stack.push_async_callback(self.host.close)
         self.gate = Gate(
             self.name,
@@ -127,7 +129,7 @@ class Broker:
             lake=configuration.retention.lake,
         )
         self.host.start(configuration.neighbours)
-        self.arrivals = Arrivals(self.gate.greeted, self.counts, tls=listening, most=strangers)
+        self.arrivals = Arrivals(self.gate.greeted, self.metrics, tls=listening, most=strangers)
         stack.callback(self.arrivals.close)
         self.address = await self.arrivals.bind(configuration.address)
         host, port = self.address
@@ -142,10 +144,10 @@ class Broker:
         if configuration.metrics is not None:
             asked = parse_address(configuration.metrics)
             tokens = None if asked.is_loopback else Tokens(configuration.tokens)
-            metrics = Metrics(self.counts, self.status, tokens=tokens)
-            self.metrics_address = await _served(metrics, asked)
-            stack.push_async_callback(metrics.close)
-        if not await self.host.pipeline.settle(configuration.drain):
+            exporter = Exporter(self.metrics, self.status, tokens=tokens)
+            self.metrics_address = await _served(exporter, asked)
+            stack.push_async_callback(exporter.close)
+        if not await self.host.commits.settle(configuration.drain):
             raise TidingsError(self.host.trouble or "the store does not answer")
         self.arrivals.start()
         self.gate.start()
@@ -229,7 +231,7 @@ class Broker:
         retention = self.configuration.retention
         seconds = retention.seconds
         before = None if seconds is None else time() - seconds
-        upto = None if self.archive is None else self._may_go(await self.archive.look())
+        upto = None if self.lake is None else self._may_go(await self.lake.look())
         await self.host.trim(before=before, size=retention.bytes, upto=upto)
 
     def _may_go(self, held: Mapping[str, int]) -> dict[str, int]:
@@ -243,9 +245,9 @@ class Broker:
 
     async def _keep_sampling(self) -> None:
         while True:
-            counts = self.counts
+            metrics = self.metrics
             numbers = {
-                name: getattr(counts, name)
+                name: getattr(metrics, name)
                 for name in ("published", "kept", "delivered", "bytes_in", "bytes_out")
             }
             self._rates.sample(monotonic(), numbers)
@@ -277,7 +279,7 @@ class Broker:
             links=tuple(self._link(name) for name in self.configuration.neighbours),
             streams=_streams(node),
             rates=self._rates.rates(),
-            lake=None if self.archive is None else self._lake(self.archive),
+            lake=None if self.lake is None else self._lake_status(self.lake),
             ignored=None if node.learning is None else node.learning.ignored,
             principals=_principals(node),
             durables=self.configuration.limits.durables,
@@ -287,7 +289,7 @@ class Broker:
         )
 
     def _warnings(self) -> Iterator[str]:
-        """What whoever looks after it should know, though it goes on."""
+        """What the people who run it should know, though it goes on."""
         if self.host.raised is not None:
             yield self.host.raised
         for name, ways in self._doubles():
@@ -309,10 +311,10 @@ class Broker:
                 if name not in doubles:
                     yield name, [(name, peer) if peer != self.name else (peer,) for peer in peers]
 
-    def _lake(self, archive: Archive) -> LakeStatus:
-        held = archive.held
+    def _lake_status(self, lake: LakeProgress) -> LakeStatus:
+        held = lake.held
         upto = None if held is None else held.get(_current(self.host), 0)
-        return LakeStatus(archive.folder, upto, archive.trouble)
+        return LakeStatus(lake.folder, upto, lake.trouble)
 
     def _link(self, name: str) -> LinkStatus:
         node = self.host.node
@@ -345,19 +347,19 @@ class Broker:
             task.cancel()
         await self.links.stop()
         self.gate.hold()
-        if not await self.host.pipeline.settle(drain):
+        if not await self.host.commits.settle(drain):
             _log.error("stopped before all was kept: %s", self.host.trouble or "the disk is slow")
         await self.gate.close(max(0.5, drain - (monotonic() - begun)))
         await self._open.aclose()
 
 
-def _archive(configuration: Configuration, archived: Archived | None) -> Archive | None:
+def _lake(configuration: Configuration, archived: Archived | None) -> LakeProgress | None:
     folder = configuration.retention.lake
     if folder is None:
         return None
     if archived is None:
         raise TidingsError(f"nobody says how far the lake {folder} is; give `archived`, too")
-    return Archive(folder, archived)
+    return LakeProgress(folder, archived)
 
 
 def _current(host: Host) -> str:
@@ -365,9 +367,9 @@ def _current(host: Host) -> str:
     return list(host.store.spans())[-1]
 
 
-async def _served(metrics: Metrics, address: Address) -> Address:
+async def _served(exporter: Exporter, address: Address) -> Address:
     try:
-        return await metrics.serve(address)
+        return await exporter.serve(address)
     except OSError as problem:
         reason = problem.strerror or str(problem)
         raise TidingsError(f"cannot serve metrics on {address}: {reason}") from None

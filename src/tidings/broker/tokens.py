@@ -2,7 +2,7 @@
 
 A token is 256 random bits that `new_token` drew, never something a person chose. Nobody can guess
 such a number, however fast the hash, so a plain SHA-256 is as good as a slow one (scrypt) and
-costs a microsecond instead of a twentieth of a second: a slow hash would let anybody who connects
+costs a microsecond instead of a twentieth of a second: a slow hash would let a stranger
 keep the broker busy, and five thousand clients that reconnect would wait for minutes.
 """
 
@@ -15,13 +15,14 @@ from secrets import token_urlsafe
 from typing import Final
 
 _BYTES: Final = 32
+"""Random bytes in a token."""
 _PREFIX: Final = "tidings_"
 """Makes a token that has leaked into a repository easy to find."""
 _HASH: Final = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 def new_token() -> str:
-    """A token that nobody has seen before."""
+    """A token that was never given out before."""
     return _PREFIX + token_urlsafe(_BYTES)
 
 

@@ -14,8 +14,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from tidings.broker.operations.status import LinkStatus, Status, ask
 from tidings.broker.places import Address, parse_address
-from tidings.broker.status import LinkStatus, Status, ask
 from tidings.cli.terminal import output
 from tidings.client.address import context, read_address
 from tidings.delivery.ages import FORGOTTEN, IDLE

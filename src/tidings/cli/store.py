@@ -7,9 +7,9 @@ from typing import Final
 
 import typer
 
-from tidings.broker.backup import Restored, back_up, renew, restore
-from tidings.broker.check import Report, check
 from tidings.broker.configuration import Configuration
+from tidings.broker.store.backup import Restored, back_up, renew, restore
+from tidings.broker.store.check import CheckReport, check
 from tidings.cli.complaints import complain
 from tidings.cli.progress import Line
 from tidings.events import TidingsError
@@ -91,7 +91,7 @@ def _store(folder: Path | None, config: Path | None) -> tuple[Path, str | None]:
     return Path(configuration.store), configuration.name
 
 
-def _in_use(report: Report) -> str:
+def _in_use(report: CheckReport) -> str:
     return ", which runs" if report.is_in_use else ""
 
 

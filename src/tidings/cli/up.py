@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import typer
 
-from tidings.broker import logs
 from tidings.broker.configuration import Configuration, check_token
+from tidings.broker.operations import diagnostics
 from tidings.broker.retention import Archived
 from tidings.broker.server import Broker
 from tidings.broker.tokens import hashed, new_token
@@ -35,7 +35,7 @@ def run_broker(
     configuration = (
         Configuration.parse("", **given) if config is None else Configuration.load(config, **given)
     )
-    logs.set_up(configuration.name)
+    diagnostics.set_up(configuration.name)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(_run(configuration))
 

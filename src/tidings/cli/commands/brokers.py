@@ -450,7 +450,7 @@ def demo(
     from tidings.cli.terminal import output
 
     with failures_told():
-        from tidings.cli.demo import demonstrate
+        from tidings.cli.demo.demonstration import demonstrate
 
         went_well = demonstrate(output(), seconds=seconds, rate=rate)
     raise typer.Exit(0 if went_well else 1)

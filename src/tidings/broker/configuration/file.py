@@ -1,0 +1,338 @@
+"""The file: what `tidings.toml` may say about a broker, all of it optional.
+
+    name = "paris"                       # its stream is called so, too
+    listen = "0.0.0.0:7411"
+    store = "/var/lib/tidings"
+    metrics = "127.0.0.1:9411"
+    deliverers = ["pipeline"]            # who may run `tidings pipeline deliver` here
+    [neighbours]
+    london = "london.example:7411"       # or {address = "…", token_file = "…", tls = true}
+    rome = {}                            # rome dials us
+    [tokens]
+    desk = "sha256:…"                    # as `tidings token desk` prints it
+    [limits]
+    connections = 5000
+    [retention]
+    age = "7d"
+    size = "10GB"
+    lake = "/srv/quotes"                 # what it lacks is not let go of
+
+An error names the file, the line, what is wrong there and what would be right.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import msgspec
+
+from tidings.broker.configuration.quantities import parse_duration, parse_size
+from tidings.broker.configuration.toml import described, line_of, nearest
+from tidings.broker.places import Address, parse_address
+from tidings.broker.tokens import is_hash
+from tidings.events import TidingsError
+from tidings.node import Settings
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+"""What the name of a broker looks like."""
+_FIXED: Final = ("log", "lease")
+"""Settings of a node that a broker decides itself."""
+_ROUTING: Final = {
+    "backlog": 50_000.0,
+    "check": 15.0,
+    "check_most": 60.0,
+    "pause": 10.0,  # a connection loses nothing, and a new one repeats at once
+    "silence": 10.0,  # a broken connection is noticed at once; this is for one that hangs
+}
+"""Settings of a node that suit connections and months, where the file does not say otherwise."""
+
+Count = Annotated[int, msgspec.Meta(ge=1, le=2**31)]
+Seconds = Annotated[float, msgspec.Meta(gt=0, le=86400 * 366)]
+
+
+class NeighbourEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the file says of a neighbour."""
+
+    address: str | None = None
+    """Where to reach it; without an address, it is the one that dials."""
+    token: str | None = None
+    """The token that this broker shows it, to prove who it is."""
+    token_file: str | None = None
+    """The file in which that token is."""
+    tls: bool = False
+    server_name: str | None = None
+    """The name in its certificate, if that is not the one in its address."""
+
+
+class TLS(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Certificates. Paths are as seen from the configuration file."""
+
+    certificate: str
+    key: str
+    authority: str | None = None
+    """Clients and brokers prove who they are by a certificate of this authority: its common name is
+    their principal."""
+
+
+class ClientLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a client may ask of a broker."""
+
+    frame: Annotated[int, msgspec.Meta(ge=1024, le=1 << 30)] = 4 << 20
+    """Bytes of a frame, at most."""
+    attributes: Count = 1000
+    """Attributes of a notification."""
+    subscriptions: Count = 10_000
+    """Subscriptions, watches and advertisements of a session, together."""
+    connections: Count = 10_000
+    """Connections of all clients; configured neighbours have places of their own."""
+    memory: Annotated[int, msgspec.Meta(ge=16384, le=1 << 32)] = 4 << 20
+    """Bytes that wait for a client to read them, before it is sent no more events."""
+    publish_rate: Count | None = None
+    """Events that a session may publish in a second; what comes faster is read later."""
+    durables: Count = 1000
+    """Durable subscriptions of a principal, whether they are read or not."""
+    publishers: Count = 10_000
+    """Names under which clients of a principal have published."""
+    silence: Seconds = 30.0
+    """Seconds until a silent client is asked for a sign of life, and again until it is cut off."""
+
+
+class Retention(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How long events are kept: for ever, where this says nothing."""
+
+    age: str | float | None = None
+    size: str | int | None = None
+    lake: str | None = None
+    """The folder of a lake. Of what age and size would let go, only what the lake holds may go."""
+
+    @property
+    def seconds(self) -> float | None:
+        """Events older than this are let go."""
+        return None if self.age is None else parse_duration(self.age)
+
+    @property
+    def bytes(self) -> int | None:
+        """The oldest events above this are let go."""
+        return None if self.size is None else parse_size(self.size)
+
+
+class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a broker is to be like."""
+
+    name: str = "broker"
+    listen: str = "127.0.0.1:7411"
+    store: str = "tidings-store"
+    metrics: str | None = None
+    drain: Seconds = 10.0
+    """Seconds that clients and disk have to take what is left when the broker stops."""
+    neighbours: dict[str, str | NeighbourEntry] = {}
+    routing: dict[str, Any] = {}
+    tls: TLS | None = None
+    tokens: dict[str, str] = {}
+    deliverers: list[str] = []
+    """Principals that may publish copies for bulk subscribers, as `tidings pipeline deliver` does.
+    Without tokens and certificates, all clients may."""
+    limits: ClientLimits = ClientLimits()
+    retention: Retention = Retention()
+
+    @classmethod
+    def load(cls, path: str | Path, **given: Any) -> Configuration:
+        """Read a TOML file; `TidingsError` says where it is wrong. `given` overrides it."""
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except OSError as problem:
+            raise TidingsError(f"cannot read {path}: {problem.strerror}") from None
+        except UnicodeDecodeError:
+            raise TidingsError(f"cannot read {path}: it is no text in UTF-8") from None
+        return cls.parse(text, file=str(path), **given)
+
+    @classmethod
+    def parse(cls, text: str, *, file: str = "tidings.toml", **given: Any) -> Configuration:
+        """Read a text in TOML, with relative paths as seen from the folder of the file."""
+        try:
+            plain = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as problem:
+            raise TidingsError(f"{file}: {problem}") from None
+        try:
+            _convert_each(plain, "neighbours", str | NeighbourEntry)
+            _convert_each(plain, "tokens", str)
+            found: Configuration = _converted(plain | given, cls)
+            found.check()
+        except _MisplacedError as problem:
+            raise TidingsError(f"{file}{line_of(text, problem.place)}: {problem}") from None
+        seen = found._seen_from(Path(file).parent)
+        return msgspec.structs.replace(seen, store=given.get("store", seen.store))
+
+    # -- what follows from it ------------------------------------------------------------------
+
+    @property
+    def address(self) -> Address:
+        """Where it listens."""
+        return parse_address(self.listen)
+
+    @property
+    def links(self) -> dict[str, NeighbourEntry]:
+        """The neighbours, all in the long form."""
+        return {
+            name: NeighbourEntry(address=each) if isinstance(each, str) else each
+            for name, each in self.neighbours.items()
+        }
+
+    @property
+    def settings(self) -> Settings:
+        """How its node routes. Neighbours agree on a tree, unless the file says otherwise."""
+        fields = {"tree": bool(self.neighbours), **_ROUTING, **self.routing, "log": True}
+        found: Settings = msgspec.convert(fields, Settings)
+        return found
+
+    # -- what can be wrong ---------------------------------------------------------------------
+
+    def check(self) -> None:
+        """`TidingsError` if this cannot be."""
+        _check(self._check_name, "name")
+        _check(lambda: self.address, "listen")
+        if self.metrics is not None:
+            _check(lambda: parse_address(self.metrics or ""), "metrics")
+        for name in self.neighbours:
+            _check(lambda name=name: self._check_neighbour(name), "neighbours", name)
+        self._check_routing()
+        _check(lambda: self.retention.seconds, "retention", "age")
+        _check(lambda: self.retention.bytes, "retention", "size")
+        for name, hash in self.tokens.items():
+            _check(lambda name=name, hash=hash: check_token(name, hash), "tokens", name)
+        _check(self._check_exposure, "listen")
+        _check(self._check_metrics, "metrics")
+
+    def _check_name(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise TidingsError(
+                f"a broker's name is 1 to 64 letters, digits, `_`, `.` and `-`, not {self.name!r}"
+            )
+        if self.neighbours and self.name == "broker":
+            raise TidingsError('a broker with neighbours needs a name of its own: name = "…"')
+
+    def _check_neighbour(self, name: str) -> None:
+        if not _NAME.fullmatch(name):
+            raise TidingsError(f"{name!r} cannot be the name of a broker")
+        if name == self.name:
+            raise TidingsError(f"{name} is this broker itself")
+        link = self.links[name]
+        if link.address is not None:
+            parse_address(link.address)
+        if link.token is not None and link.token_file is not None:
+            raise TidingsError("give a token or a token_file, not both")
+
+    def _check_routing(self) -> None:
+        known = [f for f in Settings.__struct_fields__ if f not in _FIXED]
+        for key in self.routing:
+            if key not in known:
+                raise _MisplacedError(nearest("key", key, known), ("routing", key))
+        try:
+            _ = self.settings
+        except msgspec.ValidationError as problem:
+            place, what = described(problem, _fields, ("routing",))
+            raise _MisplacedError(what, place) from None
+        except TidingsError as problem:
+            said = str(problem)
+            key = next((k for k, v in self.routing.items() if k in said or str(v) in said), "")
+            raise _MisplacedError(said, ("routing", key)) from None
+
+    def _check_exposure(self) -> None:
+        if self.address.is_loopback or self.tokens:
+            return
+        if self.tls is not None and self.tls.authority is not None:
+            return
+        raise TidingsError(
+            f"anybody who reaches {self.listen} could publish and listen. Say who may: add the "
+            "lines that `tidings token NAME` prints, or an `authority` under [tls] for clients "
+            "with certificates; or listen on 127.0.0.1"
+        )
+
+    def _check_metrics(self) -> None:
+        if self.metrics is None or parse_address(self.metrics).is_loopback or self.tokens:
+            return
+        raise TidingsError(
+            f"anybody who reaches {self.metrics} could read the numbers. Say who may: add the "
+            "lines that `tidings token NAME` prints, and have Prometheus show that token; or "
+            "serve them on 127.0.0.1"
+        )
+
+    def _seen_from(self, folder: Path) -> Configuration:
+        """With paths that hold wherever the program was started."""
+        changes: dict[str, Any] = {"store": str(folder / self.store)}
+        if self.tls is not None:
+            paths = {
+                f: str(folder / getattr(self.tls, f))
+                for f in ("certificate", "key", "authority")
+                if getattr(self.tls, f) is not None
+            }
+            changes["tls"] = TLS(**paths)
+        if self.retention.lake is not None:
+            lake = str((folder / self.retention.lake).absolute())
+            changes["retention"] = msgspec.structs.replace(self.retention, lake=lake)
+        changes["neighbours"] = {
+            name: msgspec.structs.replace(each, token_file=str(folder / each.token_file))
+            if isinstance(each, NeighbourEntry) and each.token_file is not None
+            else each
+            for name, each in self.neighbours.items()
+        }
+        return msgspec.structs.replace(self, **changes)
+
+
+class _MisplacedError(TidingsError):
+    """Something is wrong at a place in the file."""
+
+    def __init__(self, what: str, place: tuple[str, ...]) -> None:
+        super().__init__(what)
+        self.place = place
+
+
+def _check(what: Any, *place: str) -> None:
+    try:
+        what()
+    except _MisplacedError:
+        raise
+    except TidingsError as problem:
+        raise _MisplacedError(str(problem), place) from None
+
+
+def _converted(plain: Any, kind: Any, *place: str) -> Any:
+    try:
+        return msgspec.convert(plain, kind)
+    except msgspec.ValidationError as problem:
+        where, what = described(problem, _fields, place)
+        raise _MisplacedError(what, where) from None
+
+
+def _convert_each(plain: dict[str, Any], section: str, kind: Any) -> None:
+    """One by one, since of a table with any keys msgspec does not say which entry is wrong."""
+    entries = plain.get(section, {})
+    for name, each in entries.items() if isinstance(entries, dict) else ():
+        _converted(each, kind, section, name)
+
+
+def check_token(name: str, hash: str) -> None:
+    """`TidingsError` if a principal cannot be called so, or this is no hash of its token."""
+    if not name or "/" in name:
+        raise TidingsError(f"the name of whoever has a token has no `/` in it: {name!r}")
+    if not is_hash(hash):
+        raise TidingsError(
+            "this is no hash of a token, and tokens themselves do not belong here; "
+            f"`tidings token {name}` prints a new token and the line for this file"
+        )
+
+
+def _fields(place: tuple[str, ...]) -> tuple[str, ...]:
+    """Which keys may stand at a place."""
+    kinds: dict[str, Any] = {
+        "": Configuration,
+        "tls": TLS,
+        "limits": ClientLimits,
+        "retention": Retention,
+        "neighbours": NeighbourEntry,
+    }
+    kind = kinds.get(place[0] if place else "", Configuration)
+    return tuple(kind.__struct_fields__)

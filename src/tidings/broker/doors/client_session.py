@@ -1,0 +1,378 @@
+"""A client's session at the broker: what it asks, held to the limits before the node hears of it.
+
+Whatever names a client may choose are put behind its principal's, so that nobody can take the
+session or the durable subscription of somebody else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from time import monotonic, time
+from typing import Any, Final
+
+import msgspec
+
+from tidings.broker.configuration import ClientLimits
+from tidings.broker.copying import Copies
+from tidings.broker.doors.connection import Connection
+from tidings.broker.doors.decoding import UnreadableFilter
+from tidings.broker.host import Host
+from tidings.delivery import FromLog
+from tidings.delivery.ages import FORGOTTEN
+from tidings.delivery.copies import (
+    BULK,
+    FOR,
+    ORDINARY,
+    addressee,
+    copies_for,
+    is_of_copies_only,
+    is_owned,
+    mentions_copies,
+)
+from tidings.events import Filter, Notification
+from tidings.protocol import (
+    Acknowledge,
+    Advertise,
+    Attach,
+    Declined,
+    Detach,
+    Drained,
+    Full,
+    Publish,
+    Refused,
+    Renew,
+    Request,
+    Subscribe,
+    Unadvertise,
+    Unsubscribe,
+    Watch,
+)
+from tidings.protocol.wire import ACCESS, Copy, Ping, Pong
+
+_LARGEST: Final = 1 << 62
+"""No client gets so far by counting, and beyond 64 bits the numbers could not be written."""
+_NUMBERS: Final = count(1)
+_LONGEST_NAME: Final = 256
+"""The name of a durable or a bulk subscription has no more characters."""
+_BURST: Final = 1.0
+"""A client may be so many seconds ahead of its rate."""
+
+
+class ClientSession:
+    """One client's session on one connection."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        host: Host,
+        *,
+        principal: str,
+        name: str,
+        limits: ClientLimits,
+        may_deliver: bool,
+    ) -> None:
+        self.name = f"{principal}/{name}"
+        """Under which it publishes,"""
+        self.session = f"{self.name}#{next(_NUMBERS)}"
+        """and which session of that name it is."""
+        self._standing: set[str] = set()
+        """The ids of its watches and advertisements."""
+        self._principal = principal
+        self._may_deliver = may_deliver
+        self._connection = connection
+        self._host = host
+        self._metrics = host.metrics
+        self._limits = limits
+        self._copies = Copies(connection, host.copier)
+        self._ahead = 0.0
+        self._paid_at = monotonic()
+        self._handlers: dict[type, Callable[[Any], None]] = {
+            Publish: self._publish,
+            Acknowledge: self._acknowledge,
+            Renew: self._pass_on,
+            Subscribe: self._subscribe,
+            Watch: self._watch,
+            Advertise: self._advertise,
+            Unsubscribe: self._unsubscribe,
+            Unadvertise: self._end,
+            Attach: self._attach,
+            Detach: self._detach,
+            Copy: self._copy,
+            Ping: self._ping,
+            Pong: _ignore,
+        }
+        connection.label = self.name
+        connection.receive = self.receive
+        connection.lost = self._lost
+        connection.filled = self._filled
+        connection.drained = self._drained
+
+    def open(self) -> None:
+        """Listen to it. Whoever has its name keeps it until the session is attached."""
+        self._host.sessions[self.session] = self._connection
+
+    def receive(self, messages: list[Any], size: int) -> None:
+        """Do what the client asks."""
+        handlers, connection, host = self._handlers, self._connection, self._host
+        for message in messages:
+            handler = handlers.get(message.__class__)
+            if handler is None:
+                connection.refuse(f"a client has no business to say {type(message).__name__}")
+                return
+            handler(message)
+        host.took(size, hold=connection.hold, resume=connection.go_on)
+
+    def _filled(self) -> None:
+        """It is sent no more events; and asked for nothing more, its answers can't pile up."""
+        self._connection.hold()
+        self._host.handle(Full(self.session))
+
+    def _drained(self) -> None:
+        self._connection.go_on()
+        self._host.handle(Drained(self.session))
+        self._copies.go_on()
+
+    def _lost(self) -> None:
+        del self._host.sessions[self.session]
+        self._host.handle(Request(self.session, Detach()))
+
+    @property
+    def _delivery(self) -> FromLog:
+        return self._host.node.from_log
+
+    def _is_attached(self) -> bool:
+        """Whether it has its name, and nobody else."""
+        return self.session in self._host.node.sessions
+
+    def _pass_on(self, body: Any) -> None:
+        self._host.handle(Request(self.session, body, time()))
+
+    def _refuse(self, id: str, reason: str, *, is_passing: bool = False) -> None:
+        self._metrics.refused += 1
+        self._host.post(self._connection, Refused(id, reason, is_passing=is_passing))
+
+    # -- publishing ----------------------------------------------------------------------------
+
+    def _publish(self, body: Publish) -> None:
+        notifications = body.notifications
+        if not 0 < body.number < _LARGEST:
+            self._connection.refuse(f"publications are numbered from 1, not {body.number}")
+            return
+        if not notifications:
+            self._pass_on(body)
+            return
+        self._metrics.published += len(notifications)
+        if self.name not in self._delivery.publishers.ages and not self._has_name():
+            for number in range(body.number, body.number + len(notifications)):
+                self._refuse_publication(number, self._too_many_names())
+            return
+        trouble = self._host.trouble
+        if trouble is not None:
+            for number in range(body.number, body.number + len(notifications)):
+                self._refuse_publication(number, trouble, is_passing=True)
+            return
+        if self._limits.publish_rate is not None:
+            self._slow_down(len(notifications), self._limits.publish_rate)
+        most = self._limits.attributes
+        for notification in notifications:
+            attributes = notification.attributes
+            if len(attributes) > most or FOR in attributes or BULK in attributes:
+                self._publish_some(body)
+                return
+        self._host.handle(Request(self.session, body, time()))
+
+    def _publish_some(self, body: Publish) -> None:
+        """Leave out what may not be published; the others keep their numbers."""
+        first, run = body.number, []
+        for number, notification in enumerate(body.notifications, body.number):
+            objection = self._objection(notification)
+            if objection is None:
+                run.append(notification)
+                continue
+            self._refuse_publication(number, objection)
+            if run:
+                self._pass_on(Publish(first, tuple(run)))
+            first, run = number + 1, []
+        if run:
+            self._pass_on(Publish(first, tuple(run)))
+
+    def _objection(self, notification: Notification) -> str | None:
+        """Why a notification may not be published, if so."""
+        most, attributes = self._limits.attributes, notification.attributes
+        if len(attributes) > most:
+            return f"a notification has at most {most} attributes, not {len(attributes)}"
+        if FOR in attributes and not self._may_deliver:
+            return self._no_deliverer()
+        name = attributes.get(BULK)
+        if isinstance(name, str) and not is_owned(self._principal, name):
+            own = addressee(self._principal, "NAME")
+            return (
+                f"the bulk subscription {name[:64]!r} is not yours: those of {self._principal} are "
+                f"called {own}" + (", without any `/`" if own == "NAME" else "")
+            )
+        return None
+
+    def _no_deliverer(self) -> str:
+        return (
+            f"{self._principal} may not publish copies for bulk subscribers, which have the "
+            f"attribute {FOR}; to let it, the broker's configuration has to name it: "
+            f'deliverers = ["{self._principal}"]'
+        )
+
+    def _refuse_publication(self, number: int, reason: str, *, is_passing: bool = False) -> None:
+        self._host.handle(Declined(self.session, number, reason))
+        self._refuse(str(number), reason, is_passing=is_passing)
+
+    def _slow_down(self, events: int, rate: int) -> None:
+        """Read the next request when it is time for it: nothing is lost by being fast."""
+        now = monotonic()
+        self._ahead = max(0.0, self._ahead - (now - self._paid_at)) + events / rate
+        self._paid_at = now
+        if self._ahead > _BURST:
+            self._connection.hold_for(self._ahead - _BURST)
+
+    # -- all else ------------------------------------------------------------------------------
+
+    def _has_room(self, id: str, more: int = 1) -> bool:
+        most = self._limits.subscriptions
+        client = self._delivery.clients.get(self.session)
+        readers = 0 if client is None else len(client.readers)
+        readers += self._delivery.subscriptions.homes.pending(self.session)
+        if readers + len(self._standing) + more <= most:
+            return True
+        self._refuse(
+            id,
+            f"a session has at most {most} subscriptions, watches and advertisements; "
+            "end one first, or join several by OR",
+        )
+        return False
+
+    def _is_readable(self, id: str, filter: Filter) -> bool:
+        if isinstance(filter, UnreadableFilter):
+            self._refuse(id, filter.reason)
+            return False
+        return True
+
+    def _begin(self, body: Any) -> None:
+        if not self._is_readable(body.id, body.filter):
+            return
+        if body.id in self._standing or self._has_room(body.id):
+            self._standing.add(body.id)
+            self._pass_on(body)
+
+    def _advertise(self, body: Advertise) -> None:
+        if not self._is_readable(body.id, body.filter):
+            return
+        if not self._may_deliver and is_of_copies_only(body.filter):
+            self._refuse(body.id, self._no_deliverer())
+        else:
+            self._begin(body)
+
+    def _watch(self, body: Watch) -> None:
+        """Nobody is told who listens in bulk."""
+        if mentions_copies(body.filter):
+            body = Watch(body.id, body.filter.intersect(ORDINARY))
+        self._begin(body)
+
+    def _subscribe(self, body: Subscribe) -> None:
+        if not (self._is_readable(body.id, body.filter) and self._has_room(body.id)):
+            return
+        if body.bulk is not None:
+            name = addressee(self._principal, body.bulk)
+            if not (body.bulk and len(name) <= _LONGEST_NAME and is_owned(self._principal, name)):
+                self._refuse(body.id, f"{name[:64]!r} is no name of a bulk subscription of yours")
+                return
+            wanted = body.filter.intersect(copies_for(name))
+            body = msgspec.structs.replace(body, filter=wanted, bulk=name)
+        elif is_of_copies_only(body.filter):
+            self._refuse(
+                body.id,
+                f"who looks at {FOR} wants copies for bulk subscribers; they are told only to who "
+                "listens under one of its own names: subscribe(bulk=NAME), or --bulk NAME",
+            )
+            return
+        if body.durable is not None:
+            if (refusal := self._no_durable(body.durable)) is not None:
+                self._refuse(body.id, refusal)
+                return
+            body = msgspec.structs.replace(body, durable=f"{self._principal}/{body.durable}")
+        self._pass_on(body)
+
+    def _no_durable(self, name: str) -> str | None:
+        """Why there cannot be a durable subscription of this name, if so."""
+        if len(name) > _LONGEST_NAME:
+            return (
+                f"a durable subscription's name has at most {_LONGEST_NAME} characters, "
+                f"not {len(name)}"
+            )
+        held, most = self._delivery.subscriptions.holdings.durables, self._limits.durables
+        if f"{self._principal}/{name}" in held or held.counts.get(self._principal, 0) < most:
+            return None
+        return (
+            f"{self._principal} has all the {most} durable subscriptions that it may have at this "
+            "broker ([limits] durables); forget one first (`tidings subscribe --durable NAME "
+            f"--forget`). What nobody uses for {FORGOTTEN} days is forgotten by itself"
+        )
+
+    def _has_name(self) -> bool:
+        """Whether there is room for another name under which is published."""
+        held = self._delivery.publishers.ages.counts.get(self._principal, 0)
+        return held < self._limits.publishers
+
+    def _too_many_names(self) -> str:
+        return (
+            f"clients of {self._principal} have published under {self._limits.publishers} names, "
+            "which is all that they may have at this broker ([limits] publishers); use one of "
+            "them, or wait: a name goes when a client without one of its own takes leave, and "
+            f"when nobody has used it for {FORGOTTEN} days"
+        )
+
+    def _acknowledge(self, body: Acknowledge) -> None:
+        if body.durable is not None:
+            body = msgspec.structs.replace(body, durable=f"{self._principal}/{body.durable}")
+        self._pass_on(body)
+
+    def _unsubscribe(self, body: Unsubscribe) -> None:
+        if body.durable is not None:
+            body = msgspec.structs.replace(body, durable=f"{self._principal}/{body.durable}")
+        self._end(body)
+
+    def _end(self, body: Any) -> None:
+        self._standing.discard(body.id)
+        self._pass_on(body)
+
+    def _attach(self, body: Attach) -> None:
+        self._standing.clear()
+        is_new = body.instance and self.name not in self._delivery.publishers.ages
+        if is_new and not self._has_name():
+            self._connection.refuse(self._too_many_names(), id=ACCESS)
+            return
+        wanted, advertised = (
+            {id: filter for id, filter in said.items() if self._is_readable(id, filter)}
+            for said in (body.subscriptions, body.advertisements)
+        )
+        if self._has_room("attach", len(wanted) + len(advertised)):
+            self._standing.update(advertised)
+            self._pass_on(
+                msgspec.structs.replace(
+                    body, name=self.name, subscriptions=wanted, advertisements=advertised
+                )
+            )
+
+    def _detach(self, body: Detach) -> None:
+        self._pass_on(body)
+        self._connection.close()
+
+    def _copy(self, body: Copy) -> None:
+        """Whoever may subscribe to everything may have a copy, and so far everybody may."""
+        refusal = self._copies.ask(body)
+        if refusal is not None:
+            self._refuse(body.id, refusal)
+
+    def _ping(self, body: Ping) -> None:
+        self._host.post(self._connection, Pong(body.number))
+
+
+def _ignore(_: Any) -> None:
+    """A pong says only that somebody is there."""
