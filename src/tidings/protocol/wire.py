@@ -8,7 +8,7 @@ messages, each of them an array of its tag and its fields::
                 │ so many messages
 
 A message's tag and the order of its fields never change; new fields come last and have defaults,
-and a reader skips those that it does not know. Nothing here does any I/O.
+and a decoder skips those that it does not know. Nothing here does any I/O.
 """
 
 from __future__ import annotations
@@ -88,9 +88,9 @@ __all__ = [
     "Delivery",
     "Hello",
     "Message",
+    "MessageDecoder",
     "Ping",
     "Pong",
-    "Reader",
     "Splitter",
     "Welcome",
     "WireError",
@@ -308,8 +308,8 @@ _Read: TypeAlias = (
 )
 
 
-class Reader(records.Reader):
-    """Reads payloads, and all that `records` knows of."""
+class MessageDecoder(records.RecordDecoder):
+    """Decodes payloads, and all that `records` knows of."""
 
     def __init__(self, limits: WireLimits | None = None, *, schema: Schema | None = None) -> None:
         super().__init__(limits, schema=schema)
@@ -392,7 +392,7 @@ def _clearer(problem: WireError) -> WireError:
     return WireError(f"a message has the tag {tag[1]}, which version {VERSION} does not know")
 
 
-_DEFAULT: Final = Reader()
+_DEFAULT: Final = MessageDecoder()
 
 
 def decode(payload: bytes | memoryview) -> list[Message]:
