@@ -18,11 +18,11 @@ from types import TracebackType
 
 from tests.network.proxy import Proxy
 from tidings.broker import log
-from tidings.broker.places import Address
 from tidings.broker.seals import unseal
 from tidings.broker.status import Status, ask
 from tidings.events import TidingsError
 from tidings.protocol import Event
+from tidings.protocol.addresses import Address
 from tidings.protocol.epochs import stream_name
 from tidings.protocol.records import unpack_value
 

@@ -17,11 +17,11 @@ from tests.broker.peers import PATIENCE, configured, connected, eventually, on_l
 from tests.client.brokers import BrokerProcess
 from tidings.broker.configuration import Configuration
 from tidings.broker.metrics import Metrics
-from tidings.broker.places import Address
 from tidings.broker.server import Broker
 from tidings.broker.status import LakeStatus, ask
 from tidings.client import Client
 from tidings.events import Notification, TidingsError
+from tidings.protocol.addresses import Address
 from tidings.protocol.wire import Welcome
 from tidings.spark.archiving.archive import archive
 from tidings.spark.lakes import committed

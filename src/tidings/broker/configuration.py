@@ -29,12 +29,12 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from tidings.broker.places import Address, parse_address
 from tidings.broker.quantities import parse_duration, parse_size
 from tidings.broker.tokens import is_hash
 from tidings.broker.toml import described, line_of, nearest
 from tidings.events import TidingsError
 from tidings.node import Settings
+from tidings.protocol.addresses import Address, parse_address
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _FIXED: Final = ("log", "lease")

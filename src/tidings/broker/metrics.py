@@ -16,9 +16,9 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from tidings.broker.counts import STEPS, Counts
-from tidings.broker.places import Address
 from tidings.broker.status import Status
 from tidings.broker.tokens import Tokens
+from tidings.protocol.addresses import Address
 
 _LONGEST_REQUEST: Final = 8192
 _PATIENCE: Final = 5.0

@@ -27,7 +27,6 @@ from tidings.broker.gate import Gate
 from tidings.broker.host import Host
 from tidings.broker.links import Links
 from tidings.broker.metrics import Metrics
-from tidings.broker.places import Address, parse_address
 from tidings.broker.refusals import Refusals
 from tidings.broker.retention import Archive, Archived
 from tidings.broker.status import (
@@ -46,6 +45,7 @@ from tidings.events import TidingsError
 from tidings.node import Node
 from tidings.node.learning import SESSION as LEARNING
 from tidings.protocol import Span
+from tidings.protocol.addresses import Address, parse_address
 from tidings.protocol.messages import Heard
 
 _log = logging.getLogger(__name__)

@@ -16,7 +16,6 @@ from contextlib import aclosing, suppress
 from types import TracebackType
 from typing import Any, Final, Literal
 
-from tidings.client.address import DEFAULT, Tls, context, read_address
 from tidings.client.connection import Connection
 from tidings.client.copying import Copying
 from tidings.client.dialling import PATIENCE, Dialler, OnStatus
@@ -38,7 +37,9 @@ from tidings.client.reading import Reading, Told
 from tidings.client.receipts import Many, OnRefused, Receipt
 from tidings.client.session import Note, Session, Standing
 from tidings.client.subscription import Callback, Subscription
+from tidings.client.tls import Tls, tls_context
 from tidings.events import Filter, Notification, TidingsError
+from tidings.protocol.addresses import DEFAULT_URL, parse_url
 from tidings.protocol.records import Rows
 from tidings.protocol.requests import Advertise, Detach, Refused
 from tidings.protocol.wire import VERSION, Hello, Welcome, WireError, encode, unpack_rows
@@ -58,7 +59,7 @@ _TURN: Final = 256
 
 
 def connect(
-    url: str = DEFAULT,
+    url: str = DEFAULT_URL,
     *,
     token: str | None = None,
     name: str | None = None,
@@ -69,7 +70,7 @@ def connect(
 ) -> Client:
     """A client of the broker at `tidings://host:port`; use it with `async with`.
 
-    With several places in the URL (`tidings://a:7411,b:7411`), they are tried in turn.
+    With several addresses in the URL (`tidings://a:7411,b:7411`), they are tried in turn.
     `name` is what it publishes under, else a random name. A broker lets only one client at a time
     have a name: the last that came. To the one before, everything is `Fenced`. (Brokers do not ask
     each other: what one fences may come to another one of the list.)
@@ -78,9 +79,9 @@ def connect(
     If no broker answers, `ConnectionFailed` is raised after `wait` seconds of trying. A
     connection that is lost later is made anew, as often as need be; `on_status` is told.
     """
-    address = read_address(url)
+    where = parse_url(url)
     hello = Hello(VERSION, "client", name or secrets.token_hex(8), token, {})
-    dialler = Dialler(address, hello, tls=context(address, tls), on_status=on_status)
+    dialler = Dialler(where, hello, tls=tls_context(where, tls), on_status=on_status)
     return Client(dialler, is_named=name is not None, wait=wait, limits=limits)
 
 
@@ -586,7 +587,7 @@ class Client:
         the new one from then on, behind all that was acknowledged under the old.
 
         A durable subscription lives at the broker where it began. At another one of the network
-        it is refused, and if the client has several places in its URL, also where a broker that
+        it is refused, and if the client has several addresses in its URL, also where a broker that
         may have it cannot be asked. With `home="here"` one of this name begins all the same,
         unless this broker has it already.
 

@@ -25,7 +25,6 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, Literal, TypeVar
 
-from tidings.client.address import DEFAULT, Tls
 from tidings.client.client import Client, connect
 from tidings.client.dialling import OnStatus
 from tidings.client.errors import ClientClosed
@@ -35,7 +34,9 @@ from tidings.client.positions import Beginning
 from tidings.client.reading import Told
 from tidings.client.receipts import OnRefused
 from tidings.client.subscription import Subscription
+from tidings.client.tls import Tls
 from tidings.events import Filter, Notification, TidingsError
+from tidings.protocol.addresses import DEFAULT_URL
 
 _T = TypeVar("_T")
 _HANDED_OVER: Final = 4_096
@@ -45,7 +46,7 @@ _LAST_WORDS: Final = 1.0
 
 
 def connect_sync(
-    url: str = DEFAULT,
+    url: str = DEFAULT_URL,
     *,
     token: str | None = None,
     name: str | None = None,
