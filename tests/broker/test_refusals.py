@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tidings.broker import refusals
 from tidings.broker.refusals import Refusals
-from tidings.client.outbox import Limits
+from tidings.client.outbox import OutboxLimits
 from tidings.protocol import Refused, Store
 
 
@@ -100,4 +100,4 @@ def test_the_session_that_was_refused_nothing_for_the_longest_time_is_forgotten(
 
 
 def test_no_client_has_more_under_way_than_is_remembered() -> None:
-    assert Limits().frames * Limits().most <= refusals.EACH
+    assert OutboxLimits().frames * OutboxLimits().most <= refusals.EACH

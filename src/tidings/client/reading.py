@@ -35,9 +35,9 @@ class Told(NamedTuple):
     """
 
     position: Mapping[str, int] = {}
-    """It was told everything up to here."""
+    """The cursor up to which the program was told everything."""
     events: int = 0
-    """So many of them."""
+    """How many events that were."""
     owner: str = ""
     """Drawn at random by whoever takes a durable subscription, who has it until another does."""
 
@@ -102,7 +102,8 @@ class Reading:
         self._others.update(told.position)
         self._stream = ""
         self._tick = 0
-        self._told = told.events
+        self._sequence = told.events
+        """Of the last event that it was told."""
         self._acknowledged = 0
         self._done: Cursor | None = None
         self._is_due = False
@@ -175,8 +176,8 @@ class Reading:
     def take(self, event: NodeEvent) -> None:
         """Take an event, room or not."""
         self._move(event)
-        self._told += 1
-        self.inbox.append(Event(event, self._others, self._told, self.source))
+        self._sequence += 1
+        self.inbox.append(Event(event, self._others, self._sequence, self.source))
 
     @property
     def is_crowded(self) -> bool:
@@ -195,7 +196,7 @@ class Reading:
         self._is_placed = True
         self._merge(news.cursor)
         self.is_live = news.is_live
-        if self._acknowledged == self._told:
+        if self._acknowledged == self._sequence:
             self._acknowledge_all()
 
     def skipped(self, news: Missed) -> None:
@@ -224,7 +225,7 @@ class Reading:
             return
         self.unsaid += event.sequence - self._acknowledged
         self._acknowledged = event.sequence
-        if event.sequence == self._told:
+        if event.sequence == self._sequence:
             self._acknowledge_all()
         else:
             self._done, self._is_due = event.position, True
