@@ -52,6 +52,10 @@ from tidings.protocol.wire import ACCESS, Copy, Ping, Pong
 _LARGEST: Final = 1 << 62
 """No client gets so far by counting, and beyond 64 bits the numbers could not be written."""
 _LEFT_OUT: Final = "it was refused before; the broker no longer knows why"
+_UNADVERTISED: Final = (
+    "brokers here route by advertisements, and no advertisement of yours overlaps this: so it is "
+    "not known here who wants it. Advertise first what you could publish"
+)
 _NUMBERS: Final = count(1)
 _LONGEST_NAME: Final = 256
 """The name of a durable or a bulk subscription has no more characters."""
@@ -78,6 +82,8 @@ class Border:
         """and which session of that name it is."""
         self._standing: set[str] = set()
         """The ids of its watches and advertisements."""
+        self._watched: dict[str, Filter] = {}
+        """The filter of each of its watches, by id."""
         self._principal = principal
         self._may_deliver = may_deliver
         self._connection = connection
@@ -95,7 +101,7 @@ class Border:
             Watch: self._watch,
             Advertise: self._advertise,
             Unsubscribe: self._unsubscribe,
-            Unadvertise: self._end,
+            Unadvertise: self._unadvertise,
             Attach: self._attach,
             Detach: self._detach,
             Copy: self._copy,
@@ -275,12 +281,43 @@ class Border:
             self._refuse(body.id, self._no_deliverer())
         else:
             self._begin(body)
+            self._end_watches()
+
+    def _unadvertise(self, body: Unadvertise) -> None:
+        self._end(body)
+        self._end_watches()
 
     def _watch(self, body: Watch) -> None:
-        """Nobody is told who listens in bulk."""
-        if mentions_copies(body.filter):
-            body = Watch(body.id, body.filter.intersect(ORDINARY))
+        """Nobody is told who listens in bulk, nor what this broker need not know."""
+        if not self._is_readable(body.id, body.filter):
+            return
+        if not self._is_advertised(body.filter):
+            self._refuse(body.id, _UNADVERTISED)
+            return
+        filter = body.filter
+        if mentions_copies(filter):
+            body = Watch(body.id, filter.intersect(ORDINARY))
         self._begin(body)
+        if body.id in self._standing:
+            self._watched[body.id] = filter
+
+    def _is_advertised(self, filter: Filter) -> bool:
+        """Whether this broker hears of those who want what the client may publish of this.
+
+        Where brokers route by advertisements, others tell it only what overlaps one of its own
+        clients': without that it would say that nobody wants it, and could not know.
+        """
+        node = self._host.node
+        session = node.sessions.get(self.session)
+        if node.advertisements is None or session is None:
+            return True
+        return any(ad.overlaps(filter) for ad in session.advertisements.values())
+
+    def _end_watches(self) -> None:
+        """End those of which the client has taken back all advertisements."""
+        for id in [id for id, filter in self._watched.items() if not self._is_advertised(filter)]:
+            self._refuse(id, _UNADVERTISED)
+            self._end(Unsubscribe(id))
 
     def _subscribe(self, body: Subscribe) -> None:
         if not (self._is_readable(body.id, body.filter) and self._has_room(body.id)):
@@ -347,10 +384,12 @@ class Border:
 
     def _end(self, body: Any) -> None:
         self._standing.discard(body.id)
+        self._watched.pop(body.id, None)
         self._pass_on(body)
 
     def _attach(self, body: Attach) -> None:
         self._standing.clear()
+        self._watched.clear()
         is_new = body.instance and self.name not in self._deliveries.publishers.ages
         if is_new and not self._has_name():
             self._connection.refuse(self._too_many_names(), id=ACCESS)

@@ -238,6 +238,10 @@ class Client:
 
         It lets a producer rest while nobody listens:
         `async for is_wanted in client.interest("EXISTS temperature"): …`
+
+        Where brokers route by advertisements, they know only who wants what was advertised: so
+        advertise first what you could publish, else it is a `RequestRefused`. Just afterwards, it
+        may be False for a moment, until the subscriptions of others have arrived.
         """
         self._host.check()
         session = self._host.session

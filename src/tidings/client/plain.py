@@ -203,7 +203,7 @@ class PlainClient:
         self._thread.run(self._client.flush())
 
     def interest(self, filter: Filter | str) -> Iterator[bool]:
-        """Whether anybody wants something that the filter matches: now, and at each change."""
+        """Whether anybody wants something that the filter matches; see `Client.interest`."""
         interest = self._client.interest(filter)
         try:
             while True:
