@@ -50,7 +50,7 @@ from tidings.protocol import (
 from tidings.protocol.wire import ACCESS, Copy, Ping, Pong
 
 _LARGEST: Final = 1 << 62
-"""No client gets so far by counting, and beyond 64 bits the numbers could not be written."""
+"""A number that no client reaches by counting; beyond 64 bits, it could not be written."""
 _LEFT_OUT: Final = "it was refused before; the broker no longer knows why"
 _UNADVERTISED: Final = (
     "brokers here route by advertisements, and no advertisement of yours overlaps this: so it is "
@@ -58,9 +58,9 @@ _UNADVERTISED: Final = (
 )
 _NUMBERS: Final = count(1)
 _LONGEST_NAME: Final = 256
-"""The name of a durable or a bulk subscription has no more characters."""
+"""Characters that the name of a durable or a bulk subscription may have."""
 _BURST: Final = 1.0
-"""A client may be so many seconds ahead of its rate."""
+"""Seconds by which a client may be ahead of its rate."""
 
 
 class Border:
@@ -77,9 +77,9 @@ class Border:
         may_deliver: bool,
     ) -> None:
         self.name = f"{principal}/{name}"
-        """Under which it publishes,"""
+        """The name under which it publishes."""
         self.session = f"{self.name}#{next(_NUMBERS)}"
-        """and which session of that name it is."""
+        """The same with a number, which tells it from earlier sessions of that name."""
         self._standing: set[str] = set()
         """The ids of its watches and advertisements."""
         self._watched: dict[str, Filter] = {}
@@ -115,7 +115,7 @@ class Border:
         connection.drained = self._drained
 
     def open(self) -> None:
-        """Listen to it. Whoever has its name keeps it until the session is attached."""
+        """Listen to it. Another session that has its name keeps it until this one is attached."""
         self._host.sessions[self.session] = self._connection
         self._host.names[self.session] = self.name
 
@@ -151,7 +151,7 @@ class Border:
         return deliveries
 
     def _is_attached(self) -> bool:
-        """Whether it has its name, and nobody else."""
+        """Whether it has its name, so that no other session has."""
         return self.session in self._host.node.sessions
 
     def _pass_on(self, body: Any) -> None:
@@ -288,7 +288,7 @@ class Border:
         self._end_watches()
 
     def _watch(self, body: Watch) -> None:
-        """Nobody is told who listens in bulk, nor what this broker need not know."""
+        """Answer it if this broker knows who wants that; leave out who listens in bulk."""
         if not self._is_readable(body.id, body.filter):
             return
         if not self._is_advertised(body.filter):
@@ -414,7 +414,7 @@ class Border:
         self._connection.close()
 
     def _copy(self, body: Copy) -> None:
-        """Whoever may subscribe to everything may have a copy, and so far everybody may."""
+        """A client that may subscribe to everything may have a copy. So far, every client may."""
         refusal = self._copies.ask(body)
         if refusal is not None:
             self._refuse(body.id, refusal)

@@ -1,7 +1,7 @@
 """Decoding: frames become messages, on the loop if that is quick, else in a thread.
 
-A filter may take seconds to bring into its canonical form, and everybody else would have to wait.
-How long it takes is not known in advance, so it is tried with a small budget of work first.
+A filter may take seconds to bring into its canonical form, while all other clients would have to
+wait. How long it takes is not known in advance, so it is tried with a small budget of work first.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tidings.protocol.records import UNREADABLE, unread
 from tidings.protocol.wire import MessageDecoder
 
 _QUICK: Final = 10_000
-"""Steps of work on the filters of a frame for which nobody else has to wait long."""
+"""Steps of work on the filters of a frame that hold up other clients only for a moment."""
 
 
 class UnreadableFilter(Filter):

@@ -24,7 +24,7 @@ class Belt:
         self._is_told = self._is_ended = self._is_stopped = False
 
     def put(self, item: Any) -> bool:
-        """Hand one over, and wait while there is no room; False if nobody takes them any more."""
+        """Hand one over, and wait while there is no room; False if items are no longer taken."""
         self._room.acquire()
         if self._is_stopped:
             return False
@@ -39,14 +39,14 @@ class Belt:
         self._tell()
 
     def stop(self) -> None:
-        """Nobody takes them any more."""
+        """Items are no longer taken."""
         self._is_stopped = True
         self._room.release()
 
     def _tell(self) -> None:
         if not self._is_told:
             self._is_told = True
-            with suppress(RuntimeError):  # the client is closed: nobody takes them any more
+            with suppress(RuntimeError):  # the loop is closed: items are no longer taken
                 self._loop.call_soon_threadsafe(self._news.set)
 
     async def items(self) -> AsyncIterator[Any]:

@@ -58,13 +58,13 @@ def connect(
     """A client of the broker at `tidings://host:port`; use it with `async with`.
 
     With several addresses in the URL (`tidings://a:7411,b:7411`), they are tried in turn.
-    `name` is what it publishes under, else a random name. A broker lets only one client at a time
-    have a name: the last that came. To the one before, everything is `Fenced`. (Brokers do not ask
-    each other: what one fences may come to another one of the list.)
+    `name` is what it publishes under; without it, the name is random. A broker lets only one client
+    at a time have a name: the last that came. The one before gets `Fenced` for whatever it does.
+    (Brokers do not ask each other: a client that one of them fences may come to another address.)
     `tls` is for `tidings+tls://`: a context, or the file of a certificate authority.
 
     If no broker answers, `ConnectionFailed` is raised after `wait` seconds of trying. A
-    connection that is lost later is made anew, as often as need be; `on_status` is told.
+    connection that is lost later is made anew, as often as need be; `on_status` hears of it.
     """
     where = parse_url(url)
     hello = Hello(VERSION, "client", name or secrets.token_hex(8), token, {})
@@ -118,7 +118,7 @@ class Client:
     async def close(self, *, within: float = PATIENCE) -> None:
         """Take leave: wait until all is published and acknowledged, at most `within` seconds.
 
-        Whoever still waits for something gets `ClientClosed`.
+        Tasks that still wait for something get `ClientClosed`.
         """
         if self._is_closed:
             return
@@ -166,8 +166,9 @@ class Client:
     def refusals(self) -> dict[int, str]:
         """Numbers that the broker has refused to an earlier client of this name, and why.
 
-        That one may have ended before it heard of it. The broker tells the last 8,192 to whoever
-        connects, also if it was killed itself; but none above `kept`: those may be published again.
+        That client may have ended before it heard of it. A broker tells the last 8,192 to each
+        client that connects, also after it was killed itself; but none above `kept`: those may be
+        published again.
         """
         return dict(self._outbox.refusals)
 
@@ -213,8 +214,8 @@ class Client:
         """Say what happened. Returns when it is on the broker's disk, with its number.
 
         The first notification of a session's name has the number 1. `PublishRefused` says that
-        it was not taken, `OutcomeUnknown` that nobody can say. If this call is cancelled, the
-        notification may be published or not.
+        it was not taken, `OutcomeUnknown` that it may be kept or not. If this call is cancelled,
+        the notification may be published or not.
         """
         return await self._publisher.publish(notification)
 
@@ -270,7 +271,7 @@ class Client:
     # -- subscribing ---------------------------------------------------------------------------
 
     async def acknowledge(self, durable: str, cursor: Mapping[str, int], *, owner: str) -> None:
-        """A durable subscription that nobody reads now has been told of all up to a cursor.
+        """Tell the broker that a durable subscription, which is not read now, has come to a cursor.
 
         For a program that has its events from elsewhere for a while; see `Told`. Returns when the
         broker has it on disk.
@@ -280,7 +281,7 @@ class Client:
         await self._granted(asked, SubscriptionRefused)
 
     async def forget(self, durable: str) -> bool:
-        """Let the broker forget a durable subscription, whoever reads it.
+        """Let the broker forget a durable subscription, even one that another client reads.
 
         Returns whether there was one; also False if the connection was lost after it was
         forgotten, and before that could be told.
@@ -305,7 +306,7 @@ class Client:
     ) -> Subscription:
         """Hear what the filter matches; use it with `async with`, or await it.
 
-        `durable` is a name under which the broker remembers what was acknowledged: whoever
+        `durable` is a name under which the broker remembers what was acknowledged: a client that
         subscribes under this name again goes on there, even after a crash, and has it from then
         on alone. `since` is where to begin: `"begin"`, a time, how long ago, or a cursor; without
         it, now. A durable subscription that has begun is set back or ahead by it, whatever was
@@ -329,8 +330,8 @@ class Client:
         of the pen would begin with the first event of the stream that was meant.
 
         `bulk` is the name of a bulk subscription of this principal: then what is delivered to it is
-        heard, as far as the filter matches that. Nobody else hears it, and it does not say to whom
-        else it is delivered.
+        heard, as far as the filter matches that. No other principal hears it, and it does not say
+        to whom else it is delivered.
 
         `told` is for a program that had events from elsewhere before, where its cursor was noted.
         Then `since` may name streams that this broker has never heard of, up to 1,000.
@@ -360,7 +361,7 @@ class Client:
         """A log of the broker as it is on its disk: all events of its stream behind a tick.
 
         It ends with the tick `upto`, or where the log ended when the broker was last asked. The
-        broker looks for nobody else and compares nothing, so this is far faster than a
+        broker asks no other broker and compares nothing, so this is far faster than a
         subscription; but it must be the one whose stream it is, else it is a `RequestRefused`.
         `CursorTooOld` if what comes next is no longer kept, `StreamWentBack` if the stream ends
         before that tick. Nothing comes twice, and nothing is left out, whatever happens to the

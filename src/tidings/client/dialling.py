@@ -24,18 +24,17 @@ _NOBODY: Final = "nobody listens there"
 _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 10.0
 _SILENCE: Final = 15.0
-"""A broker that says nothing for so long is asked for a sign of life; after twice that, it is
-taken for gone."""
+"""Seconds after which a silent broker is asked for a sign of life; twice that, and it is gone."""
 
 OnStatus = Callable[[bool, str], object]
-"""Is told whether there is a connection, and in a sentence what happened."""
+"""Called with whether there is a connection, and a sentence that says what happened."""
 
 
 class Dialler:
     """Makes connections to a broker, one after another.
 
-    Whoever uses it sets `begin`, which is called with each new connection and its welcome,
-    and `ping`, which asks the broker for a sign of life.
+    Its user sets `begin`, which is called with each new connection and its welcome, and `ping`,
+    which asks the broker for a sign of life.
     """
 
     def __init__(
@@ -66,7 +65,7 @@ class Dialler:
     async def first(
         self, wait: float, check: Callable[[Connection], Awaitable[None]]
     ) -> Connection:
-        """The first connection that passes the check; `ConnectionFailed` after so many seconds."""
+        """The first connection that passes the check; `ConnectionFailed` after `wait` seconds."""
         until = monotonic() + wait
         pause = _FIRST_PAUSE
         while True:

@@ -10,7 +10,7 @@
            ▼                            │
         Connection, one after another, made by the Dialler
 
-Whoever asks the session for something says `soon()` afterwards, so that it is sent, and waits with
+A verb asks the session for something, says `soon()` so that it is sent, and waits with
 `wait(thing)` until the session has changed what it asked for.
 """
 
@@ -27,7 +27,7 @@ from tidings.client.errors import AccessDenied, ClientClosed, ConnectionFailed
 from tidings.client.news import News
 from tidings.client.reading import Reading
 from tidings.client.receipts import settle
-from tidings.client.session import MUCH, DurableRequest, Session, Standing
+from tidings.client.session import DurableRequest, Session, Standing
 from tidings.events import TidingsError
 from tidings.protocol.requests import Detach, Refused
 from tidings.protocol.wire import Welcome
@@ -36,6 +36,8 @@ _log = logging.getLogger("tidings.client")
 
 _ACKNOWLEDGE_AFTER: Final = 0.2
 """Seconds for which acknowledgements of events gather."""
+_MANY: Final = 1_000
+"""Acknowledged events that are told to the broker without waiting for more."""
 _SILENCE_AFTER: Final = 5.0
 """Seconds for which acknowledgements of mere silence gather: to hear of it again costs little."""
 _BREATH: Final = 0.02
@@ -43,7 +45,7 @@ _BREATH: Final = 0.02
 
 
 class SessionHost:
-    """Keeps a session connected to a broker, and wakes whoever waits for its answers."""
+    """Keeps a session connected to a broker, and wakes the tasks that wait for its answers."""
 
     def __init__(self, session: Session, dialler: Dialler) -> None:
         self.session: Final = session
@@ -75,7 +77,7 @@ class SessionHost:
         return self._connection is not None
 
     async def open(self, wait: float) -> None:
-        """Connect; `ConnectionFailed` if no broker answers for so many seconds."""
+        """Connect; `ConnectionFailed` if no broker answers for `wait` seconds."""
         self._loop = asyncio.get_running_loop()
         try:
             first = await self._dialler.first(wait, self._attached)
@@ -227,7 +229,7 @@ class SessionHost:
         """The program has acknowledged events of a reading: tell the broker before long."""
         if not reading.is_due:
             return
-        if reading.unsaid >= MUCH:
+        if reading.unsaid >= _MANY:
             self.hurry(reading)
         else:
             self._acknowledge_within(_ACKNOWLEDGE_AFTER)
@@ -260,7 +262,7 @@ class SessionHost:
         await self._news.wait(thing)
 
     def wake(self, thing: object) -> None:
-        """Wake whoever waits for news of this."""
+        """Wake the tasks that wait for news of this."""
         self._news.tell(thing)
 
     async def answer(self, asked: Standing | DurableRequest) -> Refused | None:

@@ -107,7 +107,7 @@ def _new_loop() -> asyncio.AbstractEventLoop:
 
 
 async def _answered() -> None:
-    """Whoever has asked at the last moment hears that the client is closed."""
+    """Let what was asked at the last moment hear that the client is closed."""
     await asyncio.sleep(0)
     others = asyncio.all_tasks() - {asyncio.current_task()}
     if others:

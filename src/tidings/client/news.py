@@ -10,8 +10,8 @@ from tidings.events import TidingsError
 class News:
     """Who waits for news of what.
 
-    News says only that something may have changed: whoever waited looks for itself, and waits
-    again if it is not what was hoped for.
+    News says only that something may have changed: a task that waited looks for itself, and waits
+    again if it is not what it hoped for.
     """
 
     def __init__(self) -> None:

@@ -81,7 +81,7 @@ class Outbox:
         self._epochs: dict[str, int] = {}
         """The epoch that each broker has told of this name."""
         self.refusals: dict[int, str] = {}
-        """Numbers up to `kept` that were refused and that nobody here waits for, and why."""
+        """Why numbers up to `kept` were refused for which no publication waits here."""
         self._early: dict[int, Refused] = {}
         """Refusals by number that a broker has told before it has said what it keeps."""
         self._refused: dict[int, None] = {}
@@ -106,7 +106,7 @@ class Outbox:
         publication = Publication(notification, receipt)
         if publication.size > self.largest:
             self._number_all()
-            if self.is_open:  # else whoever is attached to hears of all of them
+            if self.is_open:  # else `attached` tells of all of them
                 self._left_out.append(Publish(self._next, ()))
             self._will_not_send(self._next)
             self._next += 1

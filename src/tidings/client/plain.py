@@ -213,7 +213,7 @@ class PlainClient:
                 self._thread.run(_ended(interest))
 
     def acknowledge(self, durable: str, cursor: Mapping[str, int], *, owner: str) -> None:
-        """A durable subscription that nobody reads now has been told of all up to a cursor."""
+        """Tell the broker how far a durable subscription is; see `Client.acknowledge`."""
         self._thread.run(self._client.acknowledge(durable, cursor, owner=owner))
 
     def forget(self, durable: str) -> bool:

@@ -59,7 +59,7 @@ class PlainSubscription:
 
     @property
     def missed(self) -> int:
-        """How many events it was not told of since nobody read the ones before; only if live.
+        """How many events it was not told of, since the ones before were not read; only if live.
 
         Where `lost` is above 0, up to that many more may be missing.
         """

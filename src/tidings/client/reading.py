@@ -25,7 +25,7 @@ from tidings.protocol.requests import (
 )
 
 BY_NAME: Final = "durable "
-"""What the id of an acknowledgement begins with, if the broker knows no reader."""
+"""What the id of an acknowledgement begins with while the broker does not know the reading."""
 
 
 class Told(NamedTuple):
@@ -39,7 +39,7 @@ class Told(NamedTuple):
     events: int = 0
     """How many events that were."""
     owner: str = ""
-    """Drawn at random by whoever takes a durable subscription, who has it until another does."""
+    """A random text of who takes a durable subscription, and has it until another one takes it."""
 
 
 class Reading:
@@ -74,7 +74,7 @@ class Reading:
         self.inbox: deque[Event] = deque()
         """What the program has not taken yet."""
         self.id = ""
-        """Under which the broker knows it now; empty while it does not."""
+        """The id under which the broker knows it now; empty while it does not."""
         self.is_started = False
         """The broker has accepted it once, or has told more than there is room for."""
         self.is_live = False
@@ -83,7 +83,7 @@ class Reading:
         self.missed = 0
         """Events that it was not told of, since the program did not read."""
         self.lost_ticks = 0
-        """Ticks that no broker kept any more: some of them may have been events for it."""
+        """Ticks that were no longer kept: some of them may have been events for it."""
         self.ending: Refused | None = None
         """Why it has ended, if the broker has ended it."""
         self.doubted = 0
@@ -110,7 +110,7 @@ class Reading:
         self.unsaid = 0
         """Events acknowledged since the broker was told."""
         self.kept = 0
-        """The last event of which the broker has on disk that it is acknowledged."""
+        """The number of the last event whose acknowledgement the broker has on disk."""
 
     # -- position ------------------------------------------------------------------------------
 
@@ -215,7 +215,7 @@ class Reading:
     # -- acknowledgements ----------------------------------------------------------------------
 
     def acknowledge(self, event: Event) -> Awaitable[None]:
-        """The same as `acknowledge_soon`: here nobody can wait."""
+        """The same as `acknowledge_soon`: a pure reading cannot wait."""
         self.acknowledge_soon(event)
         return DONE
 

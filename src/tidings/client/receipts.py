@@ -26,7 +26,7 @@ class Waiting(Protocol):
 
 
 def settle(publication: Publication, refusal: Refused | None) -> None:
-    """Tell whoever waits for a publication what became of it: it is kept if it was not refused."""
+    """Tell its receipt what became of a publication: it is kept if it was not refused."""
     if refusal is None:
         publication.receipt.kept(publication.number)
     elif refusal.id == UNKNOWN:

@@ -1,6 +1,6 @@
 """The session: all that a client wants of its broker, over any number of connections. Pure.
 
-Messages go in and come out; sockets, clocks and tasks are the client's. A connection is gone
+Messages go in and come out; sockets, clocks and tasks are the host's. A connection is gone
 when `lost` is called; `connected` then asks a broker, the same or another, for all of it again.
 Nothing is asked for twice over one connection, so every message that does arrive counts.
 
@@ -38,8 +38,6 @@ from tidings.protocol.wire import Copied, Copy, Delivery, Ping, Pong
 
 Request: TypeAlias = RequestBody | Copy | Ping | Pong
 
-MUCH: Final = 1_000
-"""Acknowledged events that are told to the broker without waiting for more."""
 _ACKNOWLEDGED: Final = "acknowledge "
 """What the id of an answer to an acknowledgement begins with."""
 _HEADS: Final = 1_024
@@ -61,7 +59,7 @@ class Standing:
 
 
 class DurableRequest:
-    """What a broker is to do with a durable subscription that nobody reads here.
+    """What a broker is to do with a durable subscription that is not read here.
 
     It either notes how far the subscription is, which has its events from elsewhere, or forgets it.
     """
@@ -87,9 +85,9 @@ class Session:
         self.broker = ""
         """The name of the broker, while there is a connection."""
         self.settled: list[tuple[Publication, Refused | None]] = []
-        """Publications whose fate is known; whoever looks at them clears the list."""
+        """Publications whose fate is known; the host takes them, and clears the list."""
         self.changed: set[Reading | Standing | DurableRequest | Copying] = set()
-        """What else has changed; whoever looks at it clears the set."""
+        """What else has changed; the host takes it, and clears the set."""
         self.pongs = 0
         """The last `Ping` that was answered over this connection."""
         self.is_confused = False
@@ -219,11 +217,11 @@ class Session:
             reading.gone()
 
     def acknowledge(self, durable: str, cursor: Cursor, owner: str) -> DurableRequest:
-        """Tell the broker how far a durable subscription is that nobody reads now."""
+        """Tell the broker how far a durable subscription is that is not read now."""
         return self._of_durable(Acknowledge(self._next("k"), cursor, durable, owner))
 
     def forget(self, durable: str) -> DurableRequest:
-        """Have the broker forget a durable subscription, whoever reads it."""
+        """Have the broker forget a durable subscription, even one that another client reads."""
         return self._of_durable(Unsubscribe(self._next("k"), forget=True, durable=durable))
 
     def _of_durable(self, request: Acknowledge | Unsubscribe) -> DurableRequest:

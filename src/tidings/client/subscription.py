@@ -134,7 +134,7 @@ class Subscription:
 
     @property
     def missed(self) -> int:
-        """How many events it was not told of since nobody read the ones before; only if live.
+        """How many events it was not told of, since the ones before were not read; only if live.
 
         Where `lost` is above 0, up to that many more may be missing.
         """
@@ -167,7 +167,7 @@ class Subscription:
     # -- events --------------------------------------------------------------------------------
 
     async def get(self, timeout: float | None = None) -> Event:
-        """The next event; `TimeoutError` if there is none for so many seconds.
+        """The next event; `TimeoutError` if there is none for `timeout` seconds.
 
         `ClientClosed` once the subscription is closed.
         """
@@ -277,7 +277,7 @@ class Subscription:
 
 
 class _Kept:
-    """To be awaited by whoever wants to know that an acknowledgement is kept."""
+    """Awaited to know that an acknowledgement is kept."""
 
     __slots__ = ("_until_kept",)
 

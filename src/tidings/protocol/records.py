@@ -17,7 +17,7 @@ Stored values may hold more::
     8  a mapping not only from strings       an array: key, value, key, value …
 
 Extension 3 only saves the decoder a try: most notifications can be checked while they are decoded,
-and this one can't. Whoever reads trusts nothing: any bytes are either understood or refused with
+and this one can't. The decoder trusts nothing: any bytes are either understood or refused with
 a `WireError`.
 """
 
@@ -66,9 +66,9 @@ _CHARACTERS: Final = 4
 _LONG: Final = 10_000
 """Characters of a filter's JSON from which on its key is made together with it."""
 _SHORT: Final = 1_000
-"""Filters are remembered if their text is not longer than this,"""
+"""Characters of the longest filter that is remembered."""
 _REMEMBERED: Final = 8_192
-"""and up to so many."""
+"""Filters that are remembered."""
 
 
 class WireError(TidingsError):
@@ -98,7 +98,7 @@ class WireLimits:
                 self.check_depth(name, value)
 
     def check_number(self, attributes: int) -> None:
-        """Of a notification with so many attributes."""
+        """Raise the `WireError` that a decoder would raise for this number of attributes."""
         if attributes > self.attributes:
             raise WireError(
                 f"a notification has {attributes} attributes; the limit is {self.attributes}"
@@ -159,7 +159,7 @@ UNLIMITED: Final = WireLimits(
     values=maxsize,
     work=maxsize,
 )
-"""For what the decoder has written itself."""
+"""Limits for bytes that this program has written itself."""
 
 
 # -- writing -----------------------------------------------------------------------------------
@@ -296,7 +296,7 @@ UNWRITABLE: Final = (msgspec.MsgspecError, ValueError, TypeError, OverflowError,
 # -- reading -----------------------------------------------------------------------------------
 
 _Plain = dict[str, str | int | Annotated[float, msgspec.Meta(ge=_LOWEST)] | bool]
-"""What nearly all notifications are: checked while it is decoded, and NaN is not `ge` anything."""
+"""A common notification: checked while it is decoded, and NaN is not `ge` anything."""
 
 
 class _Row(msgspec.Struct, array_like=True, gc=False):
