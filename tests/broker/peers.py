@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 import uvloop
 
 from tidings.broker.configuration import Configuration
-from tidings.broker.places import Address
 from tidings.broker.server import Broker
 from tidings.events import Filter, Notification
 from tidings.protocol import Accepted, Attach, Publish, Subscribe
+from tidings.protocol.addresses import Address
 from tidings.protocol.wire import (
     VERSION,
     Delivery,

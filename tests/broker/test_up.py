@@ -16,10 +16,10 @@ import pytest
 
 from tests.broker.peers import Peer, configured, connected, eventually, on_loop
 from tests.cli.conftest import Run, tidings
-from tidings.broker.places import Address, parse_address
 from tidings.broker.server import Broker
 from tidings.events import TidingsError
 from tidings.protocol import Accepted, Refused
+from tidings.protocol.addresses import Address, parse_address
 
 __all__ = ["tidings"]
 

@@ -16,7 +16,7 @@ import pytest
 
 import tidings
 from tests.client.brokers import BrokerProcess
-from tidings.client.outbox import Limits
+from tidings.client.outbox import OutboxLimits
 
 Run = Callable[[Any], Any]
 
@@ -221,7 +221,7 @@ def test_over_tls(tmp_path: Path, run: Run) -> None:
 
 
 def test_many_are_published_in_order_with_few_under_way(broker: BrokerProcess, run: Run) -> None:
-    limits = Limits(count=100)
+    limits = OutboxLimits(count=100)
 
     async def main() -> list[int]:
         most = 0
@@ -230,7 +230,7 @@ def test_many_are_published_in_order_with_few_under_way(broker: BrokerProcess, r
             async def produce() -> AsyncIterator[dict[str, int]]:
                 nonlocal most
                 for n in range(3_000):
-                    most = max(most, len(client._session.outbox))
+                    most = max(most, len(client._host.session.outbox))
                     yield {"n": n}
 
             assert await client.publish_many(produce()) == 3_000
@@ -312,7 +312,7 @@ def test_what_is_kept_is_not_taken_for_what_its_number_was_refused_before(
                 await client.publish({"n": 1})
         async with tidings.connect(broker.url, name="desk") as client:
             await client.advertise("EXISTS n")
-            connection = client._connection
+            connection = client._host._connection
             assert connection is not None
             connection.receive = lambda _: connection.abort("lost with its answer")
             assert await client.publish({"n": 2}) == 1
@@ -603,12 +603,12 @@ def test_a_frozen_broker_holds_up_publications_and_nothing_is_lost(
 ) -> None:
     async def main() -> list[int]:
         async with (
-            tidings.connect(broker.url, limits=Limits(count=10)) as client,
+            tidings.connect(broker.url, limits=OutboxLimits(count=10)) as client,
             client.subscribe("n >= 0") as events,
         ):
             broker.signal(signal.SIGSTOP)
             work = asyncio.create_task(client.publish_many({"n": n} for n in range(50)))
-            await until(lambda: client._session.outbox.is_full)
+            await until(lambda: client._host.session.outbox.is_full)
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0.05):
                     await client.publish({"n": -1})  # waits for room, and is not published

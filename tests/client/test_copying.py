@@ -112,7 +112,7 @@ def test_a_copy_that_is_given_up_leaves_the_client_as_it_was(
                     break
             assert await client.publish({"n": 1_000}) == 1_001
             assert await numbers(client) == list(range(1, 1_002))
-            assert not client._session._copyings
+            assert not client._host.session._copyings
 
     run(main())
 

@@ -16,13 +16,14 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def cities(tmp_path: Path) -> Any:
-    """Two brokers; rome dials paris."""
+def cities(tmp_path: Path, request: pytest.FixtureRequest) -> Any:
+    """Two brokers; rome dials paris. A parameter is more of their configuration."""
+    more = getattr(request, "param", "")
     for city in ("paris", "rome"):
         (tmp_path / city).mkdir()
-    paris = BrokerProcess(tmp_path / "paris", config="[neighbours]\nrome = {}\n")
+    paris = BrokerProcess(tmp_path / "paris", config=f"{more}[neighbours]\nrome = {{}}\n")
     paris.start()
-    config = f'[neighbours]\nparis = "127.0.0.1:{paris.port}"\n'
+    config = f'{more}[neighbours]\nparis = "127.0.0.1:{paris.port}"\n'
     rome = BrokerProcess(tmp_path / "rome", name="rome", config=config)
     rome.start()
     yield paris, rome
@@ -88,5 +89,36 @@ def test_two_streams_are_heard_once_each_though_both_brokers_are_killed(
             assert heard[city] == list(range(1, count + 1))
             first = live[city][0]
             assert live[city] == list(range(first, count + 1))
+
+    run(main())
+
+
+@pytest.mark.parametrize("cities", ['[routing]\nadvertisements = "covering"\n'], indirect=True)
+def test_interest_is_known_of_what_was_advertised_and_else_refused(
+    cities: tuple[BrokerProcess, BrokerProcess], run: Callable[[Any], Any]
+) -> None:
+    paris, rome = cities
+
+    async def main() -> None:
+        async with (
+            tidings.connect(paris.url) as producer,
+            tidings.connect(paris.url) as other,
+            tidings.connect(rome.url) as reader,
+            reader.subscribe("room = 'a'") as wanted,
+        ):
+            await other.advertise("room = 'a'")  # what others may publish is not the producer's
+            for _ in range(2):
+                with pytest.raises(tidings.RequestRefused, match="Advertise first"):
+                    await anext(producer.interest("room = 'a'"))
+                await producer.advertise("room = 'b'")
+            await producer.advertise("EXISTS room")
+            interest = producer.interest("room = 'a'")
+            while not await anext(interest):  # until what rome wants has come to paris
+                pass
+            await wanted.close()
+            assert not await anext(interest)
+            await producer.unadvertise("EXISTS room")
+            with pytest.raises(tidings.RequestRefused, match="Advertise first"):
+                await anext(interest)
 
     run(main())

@@ -157,13 +157,13 @@ def test_a_close_that_is_interrupted_leaves_no_thread(
 ) -> None:
     before = threading.active_count()
     client = tidings.connect_sync(broker.url).open()
-    run = client._run
+    run = client._thread.run
 
     def interrupted(work: Coroutine[Any, Any, None]) -> None:
         run(work)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(client, "_run", interrupted)
+    monkeypatch.setattr(client._thread, "run", interrupted)
     with pytest.raises(KeyboardInterrupt):
         client.close()
     assert threading.active_count() == before

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.client.model import FAR, OWN, Broker, Line
 from tidings.client.event import Event
-from tidings.client.outbox import Limits, Publication
+from tidings.client.outbox import OutboxLimits, Publication
 from tidings.client.reading import Reading, Told
 from tidings.client.session import Session
 from tidings.events import Filter, Notification
@@ -32,7 +32,7 @@ from tidings.protocol.wire import Delivery, Ping, Pong
 
 EVEN = Filter.parse("even = TRUE")
 FORBIDDEN = Filter.parse("n IN (3, 4, 11, 12, 13)")
-SMALL = Limits(count=12, frames=2, most=3)
+SMALL = OutboxLimits(count=12, frames=2, most=3)
 
 
 def said(n: int) -> Notification:

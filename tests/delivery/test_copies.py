@@ -16,7 +16,7 @@ from tidings.delivery.copies import (
     is_owned,
 )
 from tidings.events import Filter, Notification
-from tidings.protocol.records import Reader, pack_notification
+from tidings.protocol.records import RecordDecoder, pack_notification
 
 PRINCIPALS = st.sampled_from([EVERYBODY, "desk", "des", "lab"])
 NAMES = st.text(st.sampled_from("ab/é' "), min_size=1, max_size=4)
@@ -38,13 +38,13 @@ def test_who_is_told_of_a_copy_sees_nobody_else(
     said: Notification, names: frozenset[str], name: str
 ) -> None:
     copy = Notification({**said, FOR: names})
-    read = Reader().notification(pack_notification(copy))  # as it comes from a log
+    read = RecordDecoder().notification(pack_notification(copy))  # as it comes from a log
     for each in (copy, read):
         told = as_told(each, name)
         assert (told is not None) == (name in names) == copies_for(name).matches(each)
         if told is not None:
             assert told == Notification({**said, FOR: {name}})
-            assert Reader().notification(pack_notification(told)) == told
+            assert RecordDecoder().notification(pack_notification(told)) == told
 
 
 def test_what_is_for_no_set_of_names_is_for_nobody() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings.client.outbox import Limits
+from tidings.client.outbox import OutboxLimits
 from tidings.delivery import refusals
 from tidings.delivery.refusals import Refusals
 from tidings.protocol import Refused, Store
@@ -116,4 +116,4 @@ def test_nobody_has_another_principals_refusals_forgotten(monkeypatch: pytest.Mo
 
 
 def test_no_client_has_more_under_way_than_is_remembered() -> None:
-    assert Limits().frames * Limits().most <= refusals.EACH
+    assert OutboxLimits().frames * OutboxLimits().most <= refusals.EACH

@@ -18,11 +18,11 @@ from types import TracebackType
 
 from tests.network.proxy import Proxy
 from tidings.broker.operations.status import Status, ask
-from tidings.broker.places import Address
 from tidings.broker.store import log_table
 from tidings.broker.store.seals import unseal
 from tidings.events import TidingsError
 from tidings.protocol import Event
+from tidings.protocol.addresses import Address
 from tidings.protocol.epochs import stream_name
 from tidings.protocol.records import unpack_value
 

@@ -121,7 +121,7 @@ def test_what_an_awaited_acknowledgement_covers_never_comes_again(
                     await broker.start()
                 else:
                     proxy.drop()  # with all that a client might say later
-                client._session.lost()
+                client._host.session.lost()
                 await client.close(within=0.0)
 
     asyncio.run(run())

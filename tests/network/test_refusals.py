@@ -44,8 +44,8 @@ def test_what_was_refused_is_known_though_the_broker_was_killed_before_it_said_s
         await broker.start()
         refused: list[int] = []
         async with tidings.connect(broker.url, wait=PATIENCE) as client:
-            assert client._connection is not None
-            client._connection.receive = lambda _: None  # no answer arrives
+            assert client._host._connection is not None
+            client._host._connection.receive = lambda _: None  # no answer arrives
             work = asyncio.create_task(
                 client.publish_many(
                     [said(n, is_wide=n == 1) for n in range(3)],

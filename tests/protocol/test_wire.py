@@ -28,9 +28,9 @@ from tidings.protocol.wire import (
     Copy,
     Delivery,
     Hello,
+    MessageDecoder,
     Ping,
     Pong,
-    Reader,
     Splitter,
     Welcome,
     WireError,
@@ -44,12 +44,12 @@ from tidings.protocol.wire import (
     unpack_value,
 )
 
-READER = Reader(schema=matching.SCHEMA)
+DECODER = MessageDecoder(schema=matching.SCHEMA)
 
 
 def sent(*them):
     """What arrives when these are sent."""
-    return READER.decode(encode(them)[4:])
+    return DECODER.decode(encode(them)[4:])
 
 
 def plain(*them):
@@ -572,19 +572,19 @@ _PAIR = '{"any":[{"a":{"number":[{"eq":1}]}},{"b":{"number":[{"eq":1}]}}]}'
     ids=["attributes", "depth", "characters", "conjunctions", "values", "work"],
 )
 def test_what_is_beyond_a_limit_is_refused_and_the_limit_is_said(limits, payload, reason):
-    assert Reader(UNLIMITED).decode(payload)
+    assert MessageDecoder(UNLIMITED).decode(payload)
     with pytest.raises(WireError) as caught:
-        Reader(limits).decode(payload)
+        MessageDecoder(limits).decode(payload)
     assert str(caught.value) == reason
 
 
 def test_what_is_just_within_the_limits_is_read():
     limits = WireLimits(attributes=2, depth=3, filters=Limits(characters=len(_ALL), conjunctions=1))
-    assert Reader(WireLimits(values=3)).decode(plain([2, "1", _THREE]))
-    assert Reader(WireLimits(work=20)).decode(plain([2, "1", _PAIR]))
-    reader = Reader(limits)
-    assert reader.decode(published({"a": 1, "b": Ext(2, b'[[{"b":1}]]')}))
-    assert reader.decode(plain([2, "1", _ALL]))
+    assert MessageDecoder(WireLimits(values=3)).decode(plain([2, "1", _THREE]))
+    assert MessageDecoder(WireLimits(work=20)).decode(plain([2, "1", _PAIR]))
+    decoder = MessageDecoder(limits)
+    assert decoder.decode(published({"a": 1, "b": Ext(2, b'[[{"b":1}]]')}))
+    assert decoder.decode(plain([2, "1", _ALL]))
 
 
 @given(notifications, st.integers(0, 3), st.integers(1, 3))
@@ -597,10 +597,10 @@ def test_a_sender_can_know_what_a_reader_will_refuse(notification, attributes, d
     except WireError as problem:
         foreseen = str(problem)
     try:
-        Reader(limits).decode(payload)
+        MessageDecoder(limits).decode(payload)
     except WireError as problem:
         found = str(problem)
-    # The reader looks at values first, and so may name the other limit.
+    # The decoder looks at values first, and so may name the other limit.
     assert foreseen == found or (len(notification) > attributes and found and foreseen)
 
 
@@ -610,7 +610,7 @@ def test_a_sender_can_know_what_a_reader_will_refuse(notification, attributes, d
 def understood_or_refused(payload):
     """Nothing but a `WireError` comes out; what is understood can be written and read again."""
     try:
-        found = READER.decode(payload)
+        found = DECODER.decode(payload)
     except WireError:
         return
     assert sent(*found) == found
@@ -743,7 +743,7 @@ def same(one, other):
 
 @given(storable)
 def test_a_stored_value_comes_back_as_it_was(value):
-    assert same(READER.unpack_value(pack_value(value)), value)
+    assert same(DECODER.unpack_value(pack_value(value)), value)
 
 
 @pytest.mark.parametrize(

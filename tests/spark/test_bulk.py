@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tidings.delivery.copies import copies_for
 from tidings.events import Filter, Notification, TidingsError
-from tidings.protocol.records import Reader, pack_notification
+from tidings.protocol.records import RecordDecoder, pack_notification
 from tidings.spark.bulk.bulk import Bulk, Keeper, Position, bulk, is_behind, write_snapshot
 from tidings.spark.bulk.registrations import (
     Registrations,
@@ -253,5 +253,7 @@ def test_a_delivery_is_packed_as_any_notification_is(said: Any, names: set[str])
     (delivery,) = deliveries(event, names, id="paris:1", time=BEGIN)
     raw, delivery.packed = delivery.packed, None
     assert raw is not None
-    assert Reader().notification(raw) == Reader().notification(pack_notification(delivery))
-    assert original(Reader().notification(raw)) == event
+    assert RecordDecoder().notification(raw) == RecordDecoder().notification(
+        pack_notification(delivery)
+    )
+    assert original(RecordDecoder().notification(raw)) == event

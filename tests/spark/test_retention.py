@@ -18,10 +18,10 @@ from tests.client.brokers import BrokerProcess
 from tidings.broker.configuration import Configuration
 from tidings.broker.operations.prometheus import Exporter
 from tidings.broker.operations.status import LakeStatus, ask
-from tidings.broker.places import Address
 from tidings.broker.server import Broker
 from tidings.client import Client
 from tidings.events import Notification, TidingsError
+from tidings.protocol.addresses import Address
 from tidings.protocol.wire import Welcome
 from tidings.spark.archiving.archive import archive
 from tidings.spark.lakes import committed

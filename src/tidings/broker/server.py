@@ -36,7 +36,6 @@ from tidings.broker.operations.status import (
     StreamStatus,
 )
 from tidings.broker.operations.unused import Unused
-from tidings.broker.places import Address, parse_address
 from tidings.broker.retention import Archived, LakeProgress
 from tidings.broker.store import SQLiteStore, StoreError
 from tidings.broker.tokens import Tokens
@@ -45,6 +44,7 @@ from tidings.events import TidingsError
 from tidings.node import Node
 from tidings.overlay import Tree
 from tidings.protocol import Span
+from tidings.protocol.addresses import Address, parse_address
 from tidings.protocol.messages import Heard
 from tidings.routing.learning import SESSION as LEARNING
 

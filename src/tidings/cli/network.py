@@ -15,11 +15,11 @@ from rich.table import Table
 from rich.text import Text
 
 from tidings.broker.operations.status import LinkStatus, Status, ask
-from tidings.broker.places import Address, parse_address
 from tidings.cli.terminal import output
-from tidings.client.address import context, read_address
+from tidings.client.tls import tls_context
 from tidings.delivery.ages import FORGOTTEN, IDLE
 from tidings.events import TidingsError
+from tidings.protocol.addresses import Address, parse_address, parse_url
 from tidings.protocol.epochs import broker_of, epoch_of
 from tidings.simulation.drawing import draw
 from tidings.simulation.topology import Link, Topology
@@ -41,9 +41,9 @@ def show_network(
     url: str, *, token: str | None, authority: Path | None, watch: bool, picture: Path | None
 ) -> None:
     """Print what a broker and all that can be reached from it say about themselves."""
-    address = read_address(url)
-    trust = context(address, authority)
-    start = Address(*address.places[0])
+    where = parse_url(url)
+    trust = tls_context(where, authority)
+    start = where.addresses[0]
     if picture is not None and not picture.parent.is_dir():
         raise TidingsError(f"{picture}: there is no folder {picture.parent}")
     if watch:

@@ -1,7 +1,8 @@
 """The client: how programs connect to a broker, publish, and hear what they asked for.
 
-`session` and what it is made of (`outbox`, `reading`) are pure: messages in, messages out. Around
-it, `client` has the sockets and tasks of asyncio, and `plain` the same verbs for programs without.
+`session` and what it is made of (`outbox`, `reading`, `copying`) are pure: messages in, messages
+out. Around it, `host` has the connections and tasks of asyncio; `client` has the verbs, and `plain`
+the same verbs for programs without asyncio.
 A client knows the words of the protocol, but nothing of how a node does what it is asked.
 """
 
@@ -21,7 +22,8 @@ from tidings.client.errors import (
     SubscriptionRefused,
 )
 from tidings.client.event import Event
-from tidings.client.plain import PlainClient, PlainSubscription, connect_sync
+from tidings.client.plain import PlainClient, connect_sync
+from tidings.client.plain_subscription import PlainSubscription
 from tidings.client.reading import Told
 from tidings.client.subscription import Subscription
 

@@ -11,9 +11,9 @@ from tidings.protocol.requests import Refused
 from tidings.protocol.wire import ACCESS, SESSION, Splitter, WireError, decode, encode
 
 LARGEST: Final = 1 << 28
-"""A frame that claims to be larger comes from something that is no broker."""
+"""Bytes of the largest frame: what announces a larger one is no broker."""
 _ROOM: Final = 1 << 18
-"""With so many bytes on their way into the socket, further ones wait and share frames."""
+"""Bytes on their way into the socket, above which further messages wait and share frames."""
 
 
 class Connection(asyncio.Protocol):
@@ -34,7 +34,7 @@ class Connection(asyncio.Protocol):
         self.is_denied = False
         """Whether the broker has closed it since the client may not come in at all."""
         self.largest = LARGEST
-        """The broker takes frames of so many bytes."""
+        """Bytes of the largest frame that the broker takes."""
         self.heard_at = monotonic()
         self._transport = cast(asyncio.Transport, None)
         self._splitter = Splitter(LARGEST)

@@ -9,7 +9,7 @@ from tidings.protocol.requests import Refused
 from tidings.protocol.wire import Copied, Copy
 
 _AHEAD: Final = 2
-"""So many answers may wait for the program before the next is asked for."""
+"""Answers that may wait for the program before no further one is asked for."""
 
 
 class Copying:

@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable
 from time import monotonic
 from typing import Any, Final
 
-from tidings.client.address import Address, Place
 from tidings.client.connection import LARGEST, Connection
 from tidings.client.errors import AccessDenied, ConnectionFailed, Fenced
+from tidings.protocol.addresses import Address, Url
 from tidings.protocol.requests import Refused
 from tidings.protocol.wire import ACCESS, Hello, Welcome
 
@@ -24,29 +24,28 @@ _NOBODY: Final = "nobody listens there"
 _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 10.0
 _SILENCE: Final = 15.0
-"""A broker that says nothing for so long is asked for a sign of life; after twice that, it is
-taken for gone."""
+"""Seconds after which a silent broker is asked for a sign of life; twice that, and it is gone."""
 
 OnStatus = Callable[[bool, str], object]
-"""Is told whether there is a connection, and in a sentence what happened."""
+"""Called with whether there is a connection, and a sentence that says what happened."""
 
 
 class Dialler:
     """Makes connections to a broker, one after another.
 
-    Whoever uses it sets `begin`, which is called with each new connection and its welcome,
-    and `ping`, which asks the broker for a sign of life.
+    Its user sets `begin`, which is called with each new connection and its welcome, and `ping`,
+    which asks the broker for a sign of life.
     """
 
     def __init__(
         self,
-        address: Address,
+        url: Url,
         hello: Hello,
         *,
         tls: ssl.SSLContext | None,
         on_status: OnStatus | None,
     ) -> None:
-        self._address = address
+        self._url = url
         self._hello = hello
         self._tls = tls
         self._on_status = on_status
@@ -61,12 +60,12 @@ class Dialler:
     @property
     def has_choice(self) -> bool:
         """Whether the client may come to one broker today, and to another one tomorrow."""
-        return len(self._address.places) > 1
+        return len(self._url.addresses) > 1
 
     async def first(
         self, wait: float, check: Callable[[Connection], Awaitable[None]]
     ) -> Connection:
-        """The first connection that passes the check; `ConnectionFailed` after so many seconds."""
+        """The first connection that passes the check; `ConnectionFailed` after `wait` seconds."""
         until = monotonic() + wait
         pause = _FIRST_PAUSE
         while True:
@@ -125,16 +124,18 @@ class Dialler:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _dial(self) -> Connection:
-        """Try all places once."""
+        """Try all addresses once."""
         problems: list[ConnectionFailed] = []
-        for place in self._address.places:
+        for address in self._url.addresses:
             try:
-                connection, welcome = await dial(place, self._hello, tls=self._tls, within=PATIENCE)
+                connection, welcome = await dial(
+                    address, self._hello, tls=self._tls, within=PATIENCE
+                )
             except ConnectionFailed as problem:
                 problems.append(problem)
                 continue
             self.begin(connection, welcome)
-            self._say(True, f"connected to broker {welcome.broker} at {place}")
+            self._say(True, f"connected to broker {welcome.broker} at {address}")
             return connection
         raise ConnectionFailed("; ".join(map(str, problems)))
 
@@ -148,7 +149,7 @@ class Dialler:
 
 
 async def dial(
-    place: Place, hello: Hello, *, tls: ssl.SSLContext | None, within: float
+    address: Address, hello: Hello, *, tls: ssl.SSLContext | None, within: float
 ) -> tuple[Connection, Welcome]:
     """Connect to a broker; `ConnectionFailed` or `AccessDenied` says why not."""
     loop = asyncio.get_running_loop()
@@ -157,26 +158,26 @@ async def dial(
         async with asyncio.timeout(within):
             _, connection = await loop.create_connection(
                 Connection,
-                place.host,
-                place.port,
+                address.host,
+                address.port,
                 ssl=tls,
-                server_hostname=place.host if tls is not None else None,
+                server_hostname=address.host if tls is not None else None,
             )
             connection.send([hello])
             greeting = await connection.greeting
-        return connection, _welcome(greeting, connection, place)
+        return connection, _welcome(greeting, connection, address)
     except TimeoutError:
-        problem = ConnectionFailed(f"{place}: no answer within {within:g} seconds")
+        problem = ConnectionFailed(f"{address}: no answer within {within:g} seconds")
     except ssl.SSLCertVerificationError as failure:
         problem = ConnectionFailed(
-            f"{place}: its certificate is not to be trusted: {failure.verify_message}"
+            f"{address}: its certificate is not to be trusted: {failure.verify_message}"
         )
     except ssl.SSLError as failure:
-        problem = ConnectionFailed(f"{place}: no TLS can be agreed on: {failure.reason}")
+        problem = ConnectionFailed(f"{address}: no TLS can be agreed on: {failure.reason}")
     except ConnectionRefusedError:
-        problem = ConnectionFailed(f"{place}: {_NOBODY}")
+        problem = ConnectionFailed(f"{address}: {_NOBODY}")
     except OSError as failure:
-        problem = ConnectionFailed(f"{place}: {failure.strerror or failure}")
+        problem = ConnectionFailed(f"{address}: {failure.strerror or failure}")
     except BaseException:
         if connection is not None:
             connection.abort("given up")
@@ -186,13 +187,13 @@ async def dial(
     raise problem
 
 
-def _welcome(greeting: Any, connection: Connection, place: Place) -> Welcome:
+def _welcome(greeting: Any, connection: Connection, address: Address) -> Welcome:
     if isinstance(greeting, Welcome):
         connection.largest = greeting.limits.get("frame", LARGEST)
         return greeting
     if isinstance(greeting, Refused):
         # A broker that is full or about to stop may let us in later; a wrong token stays wrong.
         error = AccessDenied if greeting.id == ACCESS else ConnectionFailed
-        raise error(f"{place}: {greeting.reason}")
+        raise error(f"{address}: {greeting.reason}")
     reason = connection.gone.result() if connection.gone.done() else "it does not greet"
-    raise ConnectionFailed(f"{place}: {reason}")
+    raise ConnectionFailed(f"{address}: {reason}")

@@ -40,7 +40,7 @@ class AdvertisementRefused(RequestRefused):
 
 
 class PublishRefused(RequestRefused):
-    """The broker did not take a notification. Nobody will hear of it."""
+    """The broker did not take a notification, so no subscriber will hear of it."""
 
 
 class PublishRefusedForNow(PublishRefused):

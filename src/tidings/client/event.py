@@ -32,7 +32,7 @@ class Event(Mapping[str, Any]):
         self._others = others
         self._source = source
         self.sequence: Final = sequence
-        """The how manyth of its subscription it is in this process, from 1."""
+        """Its number among the events that its subscription was told in this process, from 1."""
 
     @property
     def notification(self) -> Notification:
@@ -86,7 +86,7 @@ class Event(Mapping[str, Any]):
         return self._source.acknowledge(self)
 
     def ack_soon(self) -> None:
-        """The same, but nobody waits for it: the broker is told within a fifth of a second.
+        """The same without waiting: the broker is told within a fifth of a second.
 
         Far cheaper than `ack` for each event by itself. After a crash, what the broker was not
         told by then comes again. `Client.flush` waits until all of it is on disk.

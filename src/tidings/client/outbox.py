@@ -22,19 +22,19 @@ UNKNOWN: Final = "unknown"
 """The id of a refusal that is none: the broker cannot say."""
 
 
-class Limits(msgspec.Struct, frozen=True):
+class OutboxLimits(msgspec.Struct, frozen=True):
     """How much of what is published may be under way."""
 
     count: int = 16_384
-    """So many notifications may wait for the broker's word that they are kept,"""
+    """Notifications that may wait for the broker's word that they are kept."""
     size: int = 16 << 20
-    """and they may have about so many bytes in all."""
+    """Bytes, about, that all of these notifications may have."""
     frames: int = 4
-    """While so many frames wait for an answer, the rest gathers for a larger one,"""
+    """Frames that may wait for an answer; what comes meanwhile gathers for a larger frame."""
     most: int = 2_048
-    """of at most so many notifications"""
+    """Notifications in one frame."""
     frame: int = 1 << 18
-    """or about so many bytes."""
+    """Bytes, about, of one frame."""
 
 
 class Publication:
@@ -59,7 +59,7 @@ class Outbox:
     the broker's refusal.
     """
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: OutboxLimits) -> None:
         self.limits: Final = limits
         self.kept = 0
         """The last number that the broker has kept of this session."""
@@ -68,23 +68,27 @@ class Outbox:
         """Not sent over this connection; those with a number come first."""
         self._sent: deque[Publication] = deque()
         self._frames: deque[int] = deque()
-        """The last numbers of the frames that wait for an answer."""
+        """The last number of each frame that waits for an answer."""
         self._size = 0
+        self.taken = 0
+        """Publications that were taken, ever."""
+        self.settled = 0
+        """Publications of which is known what became of them."""
         self.is_open = False
         """Whether a broker has said what it keeps, so that it can be sent more."""
         self.largest = 1 << 24
-        """A broker takes no notification of more bytes."""
+        """Bytes of the largest notification that the broker takes."""
         self._epochs: dict[str, int] = {}
-        """What each broker has given that this outbox was attached to."""
+        """The epoch that each broker has told of this name."""
         self.refusals: dict[int, str] = {}
-        """What was refused of the numbers up to `kept` that nobody here waits for."""
-        self._told: dict[int, Refused] = {}
-        """What a broker has said of refusals before it has said what it keeps."""
+        """Why numbers up to `kept` were refused for which no publication waits here."""
+        self._early: dict[int, Refused] = {}
+        """Refusals by number that a broker has told before it has said what it keeps."""
         self._refused: dict[int, None] = {}
-        """Numbers that will not be sent again, though the broker may forget that it refused them:
-        it has kept nothing behind them yet."""
+        """Numbers that will not be sent again. The broker may forget that it has refused them, as
+        long as it has kept nothing behind them."""
         self._left_out: list[Publish] = []
-        """What is to be said of them now."""
+        """Empty requests, by which the broker is to be told now of numbers that are left out."""
 
     def __len__(self) -> int:
         return len(self._waiting) + len(self._sent)
@@ -102,13 +106,14 @@ class Outbox:
         publication = Publication(notification, receipt)
         if publication.size > self.largest:
             self._number_all()
-            if self.is_open:  # else whoever is attached to hears of all of them
+            if self.is_open:  # else `attached` tells of all of them
                 self._left_out.append(Publish(self._next, ()))
             self._will_not_send(self._next)
             self._next += 1
             raise PublishRefused(self.too_large(publication))
         self._waiting.append(publication)
         self._size += publication.size
+        self.taken += 1
         return publication
 
     def leave_out(self, number: int) -> None:
@@ -137,12 +142,12 @@ class Outbox:
         self._waiting.extendleft(reversed(self._sent))
         self._sent.clear()
         self._frames.clear()
-        self._told.clear()
+        self._early.clear()
         self._left_out.clear()
         self.is_open = False
 
     def epoch(self, broker: str) -> int:
-        """What a broker has given to this outbox, or 0."""
+        """The epoch that a broker has told of this name, or 0."""
         return self._epochs.get(broker, 0)
 
     def attached(
@@ -150,8 +155,8 @@ class Outbox:
     ) -> list[tuple[Publication, Refused | None]]:
         """A broker says what it has kept under this name; from now on it can be sent more.
 
-        It has said before what it has refused of that. With an epoch other than it has given
-        before, it no longer knows what became of all that has a number.
+        It has said before what it has refused of that. If it tells another epoch than before, it no
+        longer knows what became of all that has a number.
         """
         settled: list[tuple[Publication, Refused | None]] = []
         if self._epochs.get(broker, epoch) != epoch:
@@ -165,8 +170,8 @@ class Outbox:
                 publication.number = 0
         while self._waiting and 0 < self._waiting[0].number <= kept:
             publication = self._waiting.popleft()
-            settled.append(self._settle(publication, self._told.pop(publication.number, None)))
-        self.refusals = {number: refusal.reason for number, refusal in self._told.items()}
+            settled.append(self._settle(publication, self._early.pop(publication.number, None)))
+        self.refusals = {number: refusal.reason for number, refusal in self._early.items()}
         if any(p.size > self.largest for p in self._waiting):  # taken for a more generous broker
             large = [p for p in self._waiting if p.size > self.largest]
             self._waiting = deque(p for p in self._waiting if p.size <= self.largest)
@@ -237,11 +242,11 @@ class Outbox:
     def refused(self, number: int, refusal: Refused) -> list[tuple[Publication, Refused | None]]:
         """This one will not be kept."""
         if not self.is_open:
-            self._told[number] = refusal
+            self._early[number] = refusal
             return []
-        for place, publication in enumerate(self._sent):  # they come in order: near the front
+        for at, publication in enumerate(self._sent):  # they come in order: near the front
             if publication.number == number:
-                del self._sent[place]
+                del self._sent[at]
                 self._will_not_send(number)
                 self._count_frames()
                 return [self._settle(publication, refusal)]
@@ -255,6 +260,7 @@ class Outbox:
         self, publication: Publication, refusal: Refused | None = None
     ) -> tuple[Publication, Refused | None]:
         self._size -= publication.size
+        self.settled += 1
         return publication, refusal
 
     def _count_frames(self) -> None:

@@ -25,7 +25,7 @@ from tidings.protocol.requests import (
 )
 
 BY_NAME: Final = "durable "
-"""What the id of an acknowledgement begins with, if the broker knows no reader."""
+"""What the id of an acknowledgement begins with while the broker does not know the reading."""
 
 
 class Told(NamedTuple):
@@ -35,11 +35,11 @@ class Told(NamedTuple):
     """
 
     position: Mapping[str, int] = {}
-    """It was told everything up to here."""
+    """The cursor up to which the program was told everything."""
     events: int = 0
-    """So many of them."""
+    """How many events that were."""
     owner: str = ""
-    """Drawn at random by whoever takes a durable subscription, who has it until another does."""
+    """A random text of who takes a durable subscription, and has it until another one takes it."""
 
 
 class Reading:
@@ -74,7 +74,7 @@ class Reading:
         self.inbox: deque[Event] = deque()
         """What the program has not taken yet."""
         self.id = ""
-        """Under which the broker knows it now; empty while it does not."""
+        """The id under which the broker knows it now; empty while it does not."""
         self.is_started = False
         """The broker has accepted it once, or has told more than there is room for."""
         self.is_live = False
@@ -83,7 +83,7 @@ class Reading:
         self.missed = 0
         """Events that it was not told of, since the program did not read."""
         self.lost_ticks = 0
-        """Ticks that no broker kept any more: some of them may have been events for it."""
+        """Ticks that were no longer kept: some of them may have been events for it."""
         self.ending: Refused | None = None
         """Why it has ended, if the broker has ended it."""
         self.doubted = 0
@@ -102,14 +102,15 @@ class Reading:
         self._others.update(told.position)
         self._stream = ""
         self._tick = 0
-        self._told = told.events
+        self._sequence = told.events
+        """Of the last event that it was told."""
         self._acknowledged = 0
         self._done: Cursor | None = None
         self._is_due = False
         self.unsaid = 0
         """Events acknowledged since the broker was told."""
         self.kept = 0
-        """The last event of which the broker has on disk that it is acknowledged."""
+        """The number of the last event whose acknowledgement the broker has on disk."""
 
     # -- position ------------------------------------------------------------------------------
 
@@ -175,8 +176,8 @@ class Reading:
     def take(self, event: NodeEvent) -> None:
         """Take an event, room or not."""
         self._move(event)
-        self._told += 1
-        self.inbox.append(Event(event, self._others, self._told, self.source))
+        self._sequence += 1
+        self.inbox.append(Event(event, self._others, self._sequence, self.source))
 
     @property
     def is_crowded(self) -> bool:
@@ -195,7 +196,7 @@ class Reading:
         self._is_placed = True
         self._merge(news.cursor)
         self.is_live = news.is_live
-        if self._acknowledged == self._told:
+        if self._acknowledged == self._sequence:
             self._acknowledge_all()
 
     def skipped(self, news: Missed) -> None:
@@ -214,7 +215,7 @@ class Reading:
     # -- acknowledgements ----------------------------------------------------------------------
 
     def acknowledge(self, event: Event) -> Awaitable[None]:
-        """The same as `acknowledge_soon`: here nobody can wait."""
+        """The same as `acknowledge_soon`: a pure reading cannot wait."""
         self.acknowledge_soon(event)
         return DONE
 
@@ -224,7 +225,7 @@ class Reading:
             return
         self.unsaid += event.sequence - self._acknowledged
         self._acknowledged = event.sequence
-        if event.sequence == self._told:
+        if event.sequence == self._sequence:
             self._acknowledge_all()
         else:
             self._done, self._is_due = event.position, True

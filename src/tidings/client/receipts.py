@@ -1,20 +1,43 @@
-"""Receipts: who waits for what becomes of a publication."""
+"""Receipts: who waits for what becomes of a publication, and how they are told."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
-from tidings.client.errors import PublishRefused
+from tidings.client.errors import OutcomeUnknown, PublishRefused, PublishRefusedForNow
+from tidings.client.outbox import UNKNOWN, Publication
 from tidings.events import TidingsError
+from tidings.protocol.requests import Refused
 
 OnRefused = Callable[[int, TidingsError], object]
-"""Is told which notification (from 0) was refused, and why."""
+"""Called with the index (from 0) of a notification that was refused, and the error."""
+
+
+class Waiting(Protocol):
+    """Who waits for one publication."""
+
+    def kept(self, number: int) -> None:
+        """It is on disk, with this number."""
+
+    def failed(self, problem: TidingsError) -> None:
+        """It is not, and will not be."""
+
+
+def settle(publication: Publication, refusal: Refused | None) -> None:
+    """Tell its receipt what became of a publication: it is kept if it was not refused."""
+    if refusal is None:
+        publication.receipt.kept(publication.number)
+    elif refusal.id == UNKNOWN:
+        publication.receipt.failed(OutcomeUnknown(refusal.reason))
+    else:
+        error = PublishRefusedForNow if refusal.is_passing else PublishRefused
+        publication.receipt.failed(error(refusal.reason))
 
 
 class Receipt:
-    """For one notification."""
+    """Who waits for one notification; `future` has its number when it is kept."""
 
     __slots__ = ("future",)
 
@@ -22,7 +45,7 @@ class Receipt:
         self.future: Final[asyncio.Future[int]] = loop.create_future()
 
     def kept(self, number: int) -> None:
-        """It is on disk."""
+        """It is on disk, with this number."""
         if not self.future.done():
             self.future.set_result(number)
 
@@ -33,7 +56,7 @@ class Receipt:
 
 
 class Many:
-    """For many notifications that are published together; `future` is done when all are settled."""
+    """Who waits for many notifications together; `future` is done when all are settled."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, on_refused: OnRefused | None) -> None:
         self.future: Final[asyncio.Future[None]] = loop.create_future()
@@ -42,10 +65,10 @@ class Many:
         self._on_refused = on_refused
         self._open = 1
 
-    def receipt(self, index: int) -> _One:
-        """For the next of them."""
+    def receipt(self, index: int) -> _OneOfMany:
+        """For the next of them, which has this index."""
         self._open += 1
-        return _One(self, index)
+        return _OneOfMany(self, index)
 
     def close(self) -> None:
         """There are no more."""
@@ -69,7 +92,7 @@ class Many:
         self.settle()
 
 
-class _One:
+class _OneOfMany:
     __slots__ = ("_index", "_many")
 
     def __init__(self, many: Many, index: int) -> None:

@@ -1,6 +1,6 @@
 """The session: all that a client wants of its broker, over any number of connections. Pure.
 
-Messages go in and come out; sockets, clocks and tasks are the client's. A connection is gone
+Messages go in and come out; sockets, clocks and tasks are the host's. A connection is gone
 when `lost` is called; `connected` then asks a broker, the same or another, for all of it again.
 Nothing is asked for twice over one connection, so every message that does arrive counts.
 
@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import Any, Final, TypeAlias
 
 from tidings.client.copying import Copying
-from tidings.client.outbox import Limits, Outbox, Publication
+from tidings.client.outbox import Outbox, OutboxLimits, Publication
 from tidings.client.reading import BY_NAME, Reading
 from tidings.events import Filter
 from tidings.protocol.requests import (
@@ -38,12 +38,10 @@ from tidings.protocol.wire import Copied, Copy, Delivery, Ping, Pong
 
 Request: TypeAlias = RequestBody | Copy | Ping | Pong
 
-MUCH: Final = 1_000
-"""So many acknowledged events are told to the broker without waiting for more."""
 _ACKNOWLEDGED: Final = "acknowledge "
 """What the id of an answer to an acknowledgement begins with."""
 _HEADS: Final = 1_024
-"""So many bytes of a frame are for what is around a notification."""
+"""Bytes of a frame that are for what is around a notification."""
 
 
 class Standing:
@@ -60,10 +58,10 @@ class Standing:
         """Of a watch: whether somebody wants what the filter matches, once that is known."""
 
 
-class Note:
-    """What to tell a broker of a durable subscription that nobody reads here.
+class DurableRequest:
+    """What a broker is to do with a durable subscription that is not read here.
 
-    That is how far it is, if it has its events from elsewhere, or that it is to be forgotten.
+    It either notes how far the subscription is, which has its events from elsewhere, or forgets it.
     """
 
     __slots__ = ("is_settled", "number", "refusal", "request")
@@ -72,39 +70,39 @@ class Note:
         self.request: Final = request
         self.is_settled = False
         self.number = 0
-        """Of the answer."""
+        """The number in the broker's answer."""
         self.refusal: Refused | None = None
 
 
 class Session:
     """What a client has asked for, what it was told, and what is still to be said."""
 
-    def __init__(self, limits: Limits | None = None, *, instance: str = "") -> None:
+    def __init__(self, limits: OutboxLimits | None = None, *, instance: str = "") -> None:
         """`instance` tells this process from others that come under its name, if any can."""
         self._instance = instance
         self._attempts = 0
-        self.outbox: Final = Outbox(limits or Limits())
+        self.outbox: Final = Outbox(limits or OutboxLimits())
         self.broker = ""
         """The name of the broker, while there is a connection."""
         self.settled: list[tuple[Publication, Refused | None]] = []
-        """Publications whose fate is known; whoever looks at them clears the list."""
-        self.changed: set[Reading | Standing | Note | Copying] = set()
-        """What else has changed; likewise."""
+        """Publications whose fate is known; the host takes them, and clears the list."""
+        self.changed: set[Reading | Standing | DurableRequest | Copying] = set()
+        """What else has changed; the host takes it, and clears the set."""
         self.pongs = 0
         """The last `Ping` that was answered over this connection."""
         self.is_confused = False
         """The broker does not know this session: a new connection is needed."""
         self._readings: dict[str, Reading] = {}
-        """By the broker's id for them; only those that the broker knows."""
+        """The readings that the broker knows, by its id for them."""
         self._ebbing: dict[str, Reading] = {}
-        """Likewise, those that were given up for a while, until the broker says that it knows."""
+        """Readings that were given up for a while, by id, until the broker says that it knows."""
         self._all: dict[Reading, None] = {}
         self._advertisements: dict[str, Standing] = {}
         self._watches: dict[str, Standing] = {}
-        self._notes: dict[str, Note] = {}
+        self._durables: dict[str, DurableRequest] = {}
         self._copyings: dict[Copying, None] = {}
         self._urgent: set[Reading] = set()
-        """What somebody waits for to be acknowledged."""
+        """Readings whose acknowledgements somebody waits for."""
         self._requests: list[Request] = []
         self._count = 0
         self._pings = 0
@@ -112,7 +110,7 @@ class Session:
     # -- connections ---------------------------------------------------------------------------
 
     def connected(self, broker: str, *, frame: int = 1 << 24) -> None:
-        """There is a connection: ask for everything. The broker takes frames of so many bytes."""
+        """There is a connection: ask for everything. `frame` is what the broker takes, in bytes."""
         self.outbox.largest = max(frame - _HEADS, frame // 2)
         self.broker, self.pongs, self.is_confused = broker, 0, False
         self._attempts += 1
@@ -127,7 +125,7 @@ class Session:
                 self._ask(reading)
             elif reading.is_due:
                 self._urgent.add(reading)
-        self._requests += [note.request for note in self._notes.values()]
+        self._requests += [each.request for each in self._durables.values()]
         for copying in self._copyings:
             self.copy_on(copying)
 
@@ -218,19 +216,19 @@ class Session:
             self._say(Unsubscribe(reading.id, forget))
             reading.gone()
 
-    def acknowledge(self, durable: str, cursor: Cursor, owner: str) -> Note:
-        """Tell the broker how far a durable subscription is that nobody reads now."""
-        return self._note(Acknowledge(self._next("k"), cursor, durable, owner))
+    def acknowledge(self, durable: str, cursor: Cursor, owner: str) -> DurableRequest:
+        """Tell the broker how far a durable subscription is that is not read now."""
+        return self._of_durable(Acknowledge(self._next("k"), cursor, durable, owner))
 
-    def forget(self, durable: str) -> Note:
-        """Have the broker forget a durable subscription, whoever reads it."""
-        return self._note(Unsubscribe(self._next("k"), forget=True, durable=durable))
+    def forget(self, durable: str) -> DurableRequest:
+        """Have the broker forget a durable subscription, even one that another client reads."""
+        return self._of_durable(Unsubscribe(self._next("k"), forget=True, durable=durable))
 
-    def _note(self, request: Acknowledge | Unsubscribe) -> Note:
-        note = Note(request)
-        self._notes[request.id] = note
+    def _of_durable(self, request: Acknowledge | Unsubscribe) -> DurableRequest:
+        asked = DurableRequest(request)
+        self._durables[request.id] = asked
         self._say(request)
-        return note
+        return asked
 
     def taken(self, reading: Reading) -> None:
         """The program has taken events: if that was waited for, ask for more."""
@@ -360,9 +358,9 @@ class Session:
         elif reading := self._acknowledging(id):
             reading.kept = max(reading.kept, answer.number)
             self.changed.add(reading)
-        elif note := self._notes.pop(id.removeprefix(_ACKNOWLEDGED), None):
-            note.is_settled, note.number = True, answer.number
-            self.changed.add(note)
+        elif asked := self._durables.pop(id.removeprefix(_ACKNOWLEDGED), None):
+            asked.is_settled, asked.number = True, answer.number
+            self.changed.add(asked)
         elif standing := self._advertisements.get(id) or self._watches.get(id):
             standing.is_settled = True
             self.changed.add(standing)
@@ -372,9 +370,9 @@ class Session:
             self.settled += self.outbox.refused(int(id), refusal)
         elif reading := self._reading(id):
             self._end(reading, refusal)
-        elif note := self._notes.pop(id.removeprefix(_ACKNOWLEDGED), None):
-            note.is_settled, note.refusal = True, refusal
-            self.changed.add(note)
+        elif asked := self._durables.pop(id.removeprefix(_ACKNOWLEDGED), None):
+            asked.is_settled, asked.refusal = True, refusal
+            self.changed.add(asked)
         elif standing := self._advertisements.pop(id, None) or self._watches.pop(id, None):
             standing.is_settled, standing.refusal = True, refusal
             self.changed.add(standing)

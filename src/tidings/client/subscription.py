@@ -5,34 +5,27 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Generator,
+)
 from contextlib import suppress
+from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from tidings.client.errors import ClientClosed, SubscriptionRefused, cannot_go_on
-from tidings.client.event import Event
+from tidings.client.event import Event, Source
+from tidings.client.host import SessionHost
 from tidings.client.positions import cursor_text
 from tidings.client.reading import Reading
-from tidings.client.session import MUCH
 from tidings.events import Filter, TidingsError
 
-if TYPE_CHECKING:
-    from tidings.client.client import Client
-
 _log = logging.getLogger("tidings.client")
-
-
-class _Kept:
-    """To be awaited by those who want to know that an acknowledgement is kept."""
-
-    __slots__ = ("_sequence", "_subscription")
-
-    def __init__(self, subscription: Subscription, sequence: int) -> None:
-        self._subscription, self._sequence = subscription, sequence
-
-    def __await__(self) -> Generator[Any, None, None]:
-        return self._subscription._until_kept(self._sequence).__await__()
 
 
 Callback: TypeAlias = Callable[[Event], Any]
@@ -46,8 +39,17 @@ class Subscription:
     `SubscriptionRefused`, `CursorTooOld` or `StreamWentBack` if the broker ends it.
     """
 
-    def __init__(self, client: Client, reading: Reading, callback: Callback | None) -> None:
-        self._client = client
+    def __init__(
+        self,
+        host: SessionHost,
+        reading: Reading,
+        callback: Callback | None,
+        *,
+        siblings: set[Subscription],
+    ) -> None:
+        """`siblings` are the open subscriptions of the same client, among which it will be."""
+        self._host = host
+        self._siblings = siblings
         self._reading = reading
         self._callback = callback
         self._caller: asyncio.Task[None] | None = None
@@ -56,22 +58,21 @@ class Subscription:
 
     async def open(self) -> Subscription:
         """Begin; returns when the broker has. `async with` does it."""
-        client, reading = self._client, self._reading
+        host, reading = self._host, self._reading
         if not self._is_open:
-            client._check()
+            host.check()
             self._is_open = True
-            client._subscriptions.add(self)
-            client._session.subscribe(reading)
-            client._soon()
+            self._siblings.add(self)
+            host.session.subscribe(reading)
+            host.soon()
         try:
             while not reading.is_started and reading.ending is None:
-                await client._news(reading)
-                client._check()
+                await host.wait(reading)
         except BaseException:
             await self.close()
             raise
         if not reading.is_started and not reading.inbox:
-            client._subscriptions.discard(self)
+            self._siblings.discard(self)
             raise self._ending()
         # Else what was told of some streams, before it ended for another one, is to be read first:
         # the cursor where it could go on lies behind it.
@@ -99,21 +100,21 @@ class Subscription:
 
     async def forget(self) -> None:
         """Hear no more, and let the broker forget how far a durable subscription is."""
-        client = self._client
-        while not client.is_connected:
-            client._check()
-            await client._news(client._session.outbox)
+        host = self._host
+        while not host.is_connected:
+            host.check()
+            await host.wait(host.session.outbox)
         await self._close(forget=True)
-        await client._answered()
+        await host.all_heard()
 
     async def _close(self, *, forget: bool) -> None:
         if self._is_closed:
             return
         self._is_closed = True
-        self._client._session.unsubscribe(self._reading, forget=forget)
-        self._client._subscriptions.discard(self)
-        self._client._soon()
-        self._client._wake(self._reading)
+        self._host.session.unsubscribe(self._reading, forget=forget)
+        self._siblings.discard(self)
+        self._host.soon()
+        self._host.wake(self._reading)
         if self._caller is not None and self._caller is not asyncio.current_task():
             self._caller.cancel()
             with suppress(asyncio.CancelledError):
@@ -133,9 +134,9 @@ class Subscription:
 
     @property
     def missed(self) -> int:
-        """How many events it was not told of since nobody read the ones before; only if live.
+        """How many events it was not told of, since the ones before were not read; only if live.
 
-        Where `lost` is above 0, there may be up to so many more.
+        Where `lost` is above 0, up to that many more may be missing.
         """
         return self._reading.missed
 
@@ -143,7 +144,7 @@ class Subscription:
     def lost(self) -> int:
         """How many ticks brokers no longer kept when it was to be told of them; only if live.
 
-        How many of them were events that it wants, nobody can say.
+        It cannot be said how many of them were events that it wants.
         """
         return self._reading.lost_ticks
 
@@ -166,7 +167,7 @@ class Subscription:
     # -- events --------------------------------------------------------------------------------
 
     async def get(self, timeout: float | None = None) -> Event:
-        """The next event; `TimeoutError` if there is none for so many seconds.
+        """The next event; `TimeoutError` if there is none for `timeout` seconds.
 
         `ClientClosed` once the subscription is closed.
         """
@@ -199,18 +200,17 @@ class Subscription:
         if not inbox and not await self._more(or_live=or_live):
             return []
         taken = [inbox.popleft() for _ in range(min(most, len(inbox)))]
-        self._client._has_read(self._reading)
+        self._host.has_read(self._reading)
         return taken
 
     def _next(self) -> Event:
         event = self._reading.inbox.popleft()
-        if self._reading.is_held or self._client._paused is not None:
-            self._client._has_read(self._reading)
+        self._host.has_read(self._reading)
         return event
 
     async def _more(self, *, or_live: bool = False) -> bool:
         """Wait until an event can be read; False at the end."""
-        reading, client = self._reading, self._client
+        reading, host = self._reading, self._host
         if not self._is_open:
             raise ClientClosed("the subscription has not begun: use `async with`, or await it")
         while not reading.inbox:
@@ -218,8 +218,8 @@ class Subscription:
                 return False
             if reading.ending is not None:
                 raise self._ending()
-            client._check()
-            await client._news(reading)
+            host.check()
+            await host.wait(reading)
         return True
 
     def _ending(self) -> TidingsError:
@@ -229,25 +229,25 @@ class Subscription:
             return cannot_go_on(said)
         return SubscriptionRefused(said.reason)
 
+    # -- acknowledgements ----------------------------------------------------------------------
+
+    def acknowledge_through(self, source: Source) -> None:
+        """Hand out events that are acknowledged to this, which passes it on, and not to `self`."""
+        self._reading.source = source
+
     def acknowledge(self, event: Event) -> Awaitable[None]:
         """What `Event.ack` does: it is begun at once, and done when it was awaited."""
         self.acknowledge_soon(event)
-        return _Kept(self, event.sequence)
+        return _Kept(partial(self._until_kept, event.sequence))
 
     def acknowledge_soon(self, event: Event) -> None:
         """What `Event.ack_soon` does."""
-        reading, client = self._reading, self._client
-        reading.acknowledge_soon(event)
-        if reading.is_due:
-            if reading.unsaid >= MUCH:
-                client._session.hurry(reading)
-                client._soon()
-            else:
-                client._acknowledge_later()
+        self._reading.acknowledge_soon(event)
+        self._host.has_acknowledged(self._reading)
 
     async def _until_kept(self, sequence: int) -> None:
         """Wait until the broker has on disk that everything up to an event is acknowledged."""
-        reading, client = self._reading, self._client
+        reading, host = self._reading, self._host
         if reading.durable is None:
             return
         while reading.kept < sequence:
@@ -255,11 +255,12 @@ class Subscription:
                 raise self._ending()
             if self._is_closed:
                 raise ClientClosed("the subscription was closed before this was acknowledged")
-            client._check()
+            host.check()
             if reading.is_due:
-                client._session.hurry(reading)
-                client._soon()
-            await client._news(reading)
+                host.hurry(reading)
+            await host.wait(reading)
+
+    # -- the callback --------------------------------------------------------------------------
 
     async def _call(self, callback: Callback) -> None:
         try:
@@ -273,3 +274,15 @@ class Subscription:
         except TidingsError as problem:
             if not self._is_closed and not isinstance(problem, ClientClosed):
                 _log.error("a subscription has ended: %s", problem)
+
+
+class _Kept:
+    """Awaited to know that an acknowledgement is kept."""
+
+    __slots__ = ("_until_kept",)
+
+    def __init__(self, until_kept: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self._until_kept = until_kept
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return self._until_kept().__await__()

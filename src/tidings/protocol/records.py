@@ -16,8 +16,8 @@ Stored values may hold more::
     7  a notification                        as above
     8  a mapping not only from strings       an array: key, value, key, value …
 
-Extension 3 only saves the reader a try: most notifications can be checked while they are decoded,
-and this one can't. Whoever reads trusts nothing: any bytes are either understood or refused with
+Extension 3 only saves the decoder a try: most notifications can be checked while they are decoded,
+and this one can't. The decoder trusts nothing: any bytes are either understood or refused with
 a `WireError`.
 """
 
@@ -66,9 +66,9 @@ _CHARACTERS: Final = 4
 _LONG: Final = 10_000
 """Characters of a filter's JSON from which on its key is made together with it."""
 _SHORT: Final = 1_000
-"""Filters are remembered if their text is not longer than this,"""
+"""Characters of the longest filter that is remembered."""
 _REMEMBERED: Final = 8_192
-"""and up to so many."""
+"""Filters that are remembered."""
 
 
 class WireError(TidingsError):
@@ -77,7 +77,7 @@ class WireError(TidingsError):
 
 @dataclass(frozen=True)
 class WireLimits:
-    """How much a reader accepts; what is beyond a limit is refused with an error that says it."""
+    """How much a decoder accepts; what is beyond a limit is refused with an error that says it."""
 
     attributes: int = 1_000
     """Of one notification."""
@@ -91,14 +91,14 @@ class WireLimits:
     """Steps of about a microsecond that it may take to bring one filter into its canonical form."""
 
     def check(self, notification: Notification) -> None:
-        """Raise the `WireError` that a reader with these limits would raise."""
+        """Raise the `WireError` that a decoder with these limits would raise."""
         self.check_number(len(notification))
         for name, value in notification.attributes.items():
             if value.__class__ is list:
                 self.check_depth(name, value)
 
     def check_number(self, attributes: int) -> None:
-        """Of a notification with so many attributes."""
+        """Raise the `WireError` that a decoder would raise for this number of attributes."""
         if attributes > self.attributes:
             raise WireError(
                 f"a notification has {attributes} attributes; the limit is {self.attributes}"
@@ -159,7 +159,7 @@ UNLIMITED: Final = WireLimits(
     values=maxsize,
     work=maxsize,
 )
-"""For what the reader has written itself."""
+"""Limits for bytes that this program has written itself."""
 
 
 # -- writing -----------------------------------------------------------------------------------
@@ -296,7 +296,7 @@ UNWRITABLE: Final = (msgspec.MsgspecError, ValueError, TypeError, OverflowError,
 # -- reading -----------------------------------------------------------------------------------
 
 _Plain = dict[str, str | int | Annotated[float, msgspec.Meta(ge=_LOWEST)] | bool]
-"""What nearly all notifications are: checked while it is decoded, and NaN is not `ge` anything."""
+"""A common notification: checked while it is decoded, and NaN is not `ge` anything."""
 
 
 class _Row(msgspec.Struct, array_like=True, gc=False):
@@ -332,8 +332,8 @@ class Rows(NamedTuple):
         return Rows(ticks[begin:end], times[begin:end], records[begin:end], size)
 
 
-class Reader:
-    """Reads notifications, filters, records and stored values."""
+class RecordDecoder:
+    """Decodes notifications, filters, records and stored values."""
 
     def __init__(self, limits: WireLimits | None = None, *, schema: Schema | None = None) -> None:
         """The schema's types are those that `IS A` in filters means."""
@@ -538,7 +538,7 @@ def unread(what: str, problem: Exception) -> WireError:
     return WireError(f"{what} cannot be read: {problem}")
 
 
-_OWN: Final = Reader(UNLIMITED)
+_OWN: Final = RecordDecoder(UNLIMITED)
 
 
 def unpack(blob: bytes | memoryview, stream: str) -> tuple[Event, ...]:

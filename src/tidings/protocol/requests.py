@@ -101,7 +101,11 @@ class Acknowledge(msgspec.Struct, frozen=True, array_like=True, tag=4):
 
 
 class Watch(msgspec.Struct, frozen=True, array_like=True, tag=5):
-    """Say whether somebody wants something that this filter matches, now and when it changes."""
+    """Say whether somebody wants something that this filter matches, now and when it changes.
+
+    Where brokers route by advertisements, it is refused while no advertisement of the session
+    overlaps the filter, and only what was advertised of it counts.
+    """
 
     id: str
     filter: Filter

@@ -5,10 +5,10 @@ messages, each of them an array of its tag and its fields::
 
     00 00 00 0d │ 91 │ 93 02 a1 31 a7 …
        length   │    │  tag, id, filter, …
-                │ so many messages
+                │ number of messages
 
 A message's tag and the order of its fields never change; new fields come last and have defaults,
-and a reader skips those that it does not know. Nothing here does any I/O.
+and a decoder skips those that it does not know. Nothing here does any I/O.
 """
 
 from __future__ import annotations
@@ -88,9 +88,9 @@ __all__ = [
     "Delivery",
     "Hello",
     "Message",
+    "MessageDecoder",
     "Ping",
     "Pong",
-    "Reader",
     "Splitter",
     "Welcome",
     "WireError",
@@ -107,13 +107,13 @@ __all__ = [
 
 VERSION: Final = 1
 ACCESS: Final = "access"
-"""The id of a refusal to let somebody in, who need not try again as who they are."""
+"""The id of a refusal to let a client or broker in, which need not try again as it is."""
 LENGTH: Final = 4
 """Bytes of the length at the beginning of a frame."""
 
 
 class Hello(msgspec.Struct, frozen=True, array_like=True, tag=60):
-    """The first message of whoever connects."""
+    """The first message of the side that connects."""
 
     version: int
     role: Literal["client", "broker"]
@@ -124,7 +124,7 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, tag=60):
 
 
 class Welcome(msgspec.Struct, frozen=True, array_like=True, tag=61):
-    """The first message of whoever was connected to, unless it is `Refused`."""
+    """The first message of the other side, unless it is `Refused`."""
 
     version: int
     broker: str
@@ -308,8 +308,8 @@ _Read: TypeAlias = (
 )
 
 
-class Reader(records.Reader):
-    """Reads payloads, and all that `records` knows of."""
+class MessageDecoder(records.RecordDecoder):
+    """Decodes payloads, and all that `records` knows of."""
 
     def __init__(self, limits: WireLimits | None = None, *, schema: Schema | None = None) -> None:
         super().__init__(limits, schema=schema)
@@ -392,7 +392,7 @@ def _clearer(problem: WireError) -> WireError:
     return WireError(f"a message has the tag {tag[1]}, which version {VERSION} does not know")
 
 
-_DEFAULT: Final = Reader()
+_DEFAULT: Final = MessageDecoder()
 
 
 def decode(payload: bytes | memoryview) -> list[Message]:
@@ -436,7 +436,7 @@ class Splitter:
 
     @property
     def held(self) -> int:
-        """So many bytes of a frame have come, and wait for the rest of it."""
+        """Bytes of a frame that have come, and wait for the rest of it."""
         return len(self._held)
 
     def feed(self, chunk: bytes) -> list[bytes]:

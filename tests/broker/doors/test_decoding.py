@@ -118,8 +118,8 @@ async def test_a_filter_above_a_limit_is_refused_alone(
     tmp_path: Path, filter: object, reason: str
 ) -> None:
     async with Broker(configured(tmp_path)) as broker, connected(broker) as peer:
-        reader = broker.gate._clients._reader
-        reader.limits = replace(reader.limits, work=100_000)
+        decoder = broker.gate._clients._decoder
+        decoder.limits = replace(decoder.limits, work=100_000)
         await peer.greet("ann")
         say(peer, 1, {"good": '{"any":[{}]}', "bad": filter}, {"worse": filter})
         for id in ("bad", "worse"):

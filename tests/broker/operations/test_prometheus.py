@@ -9,10 +9,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.broker.peers import configured, connected, on_loop
-from tidings.broker.places import Address
 from tidings.broker.server import Broker
 from tidings.broker.tokens import hashed, new_token
 from tidings.events import TidingsError
+from tidings.protocol.addresses import Address
 
 QUICK = "[routing]\nbeat = 0.1\nsilence = 0.5\nprogress = 0.1\n"
 

@@ -10,11 +10,11 @@ import pytest
 from tests.broker.peers import configured, connected, eventually, on_loop
 from tests.cli.conftest import PROGRAM
 from tidings.broker.operations.status import ask
-from tidings.broker.places import Address
 from tidings.broker.server import Broker
 from tidings.broker.tokens import hashed, new_token
 from tidings.cli.network import drawn, explore
 from tidings.events import TidingsError
+from tidings.protocol.addresses import Address
 
 QUICK = "[routing]\nbeat = 0.1\nsilence = 0.5\nprogress = 0.1\n"
 

@@ -31,10 +31,10 @@ import msgspec
 
 from tidings.broker.configuration.quantities import parse_duration, parse_size
 from tidings.broker.configuration.toml import described, line_of, nearest
-from tidings.broker.places import Address, parse_address
 from tidings.broker.tokens import is_hash
 from tidings.events import TidingsError
 from tidings.node import Settings
+from tidings.protocol.addresses import Address, parse_address
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 """What the name of a broker looks like."""

@@ -51,12 +51,16 @@ from tidings.protocol import (
 from tidings.protocol.wire import ACCESS, Copy, Ping, Pong
 
 _LARGEST: Final = 1 << 62
-"""No client gets so far by counting, and beyond 64 bits the numbers could not be written."""
+"""A number that no client reaches by counting; beyond 64 bits, it could not be written."""
+_UNADVERTISED: Final = (
+    "brokers here route by advertisements, and no advertisement of yours overlaps this: so it is "
+    "not known here who wants it. Advertise first what you could publish"
+)
 _NUMBERS: Final = count(1)
 _LONGEST_NAME: Final = 256
-"""The name of a durable or a bulk subscription has no more characters."""
+"""Characters that the name of a durable or a bulk subscription may have."""
 _BURST: Final = 1.0
-"""A client may be so many seconds ahead of its rate."""
+"""Seconds by which a client may be ahead of its rate."""
 
 
 class ClientSession:
@@ -73,11 +77,13 @@ class ClientSession:
         may_deliver: bool,
     ) -> None:
         self.name = f"{principal}/{name}"
-        """Under which it publishes,"""
+        """The name under which it publishes."""
         self.session = f"{self.name}#{next(_NUMBERS)}"
-        """and which session of that name it is."""
+        """The same with a number, which tells it from earlier sessions of that name."""
         self._standing: set[str] = set()
         """The ids of its watches and advertisements."""
+        self._watched: dict[str, Filter] = {}
+        """The filter of each of its watches, by id."""
         self._principal = principal
         self._may_deliver = may_deliver
         self._connection = connection
@@ -95,7 +101,7 @@ class ClientSession:
             Watch: self._watch,
             Advertise: self._advertise,
             Unsubscribe: self._unsubscribe,
-            Unadvertise: self._end,
+            Unadvertise: self._unadvertise,
             Attach: self._attach,
             Detach: self._detach,
             Copy: self._copy,
@@ -109,7 +115,7 @@ class ClientSession:
         connection.drained = self._drained
 
     def open(self) -> None:
-        """Listen to it. Whoever has its name keeps it until the session is attached."""
+        """Listen to it. Another session that has its name keeps it until this one is attached."""
         self._host.sessions[self.session] = self._connection
 
     def receive(self, messages: list[Any], size: int) -> None:
@@ -142,7 +148,7 @@ class ClientSession:
         return self._host.node.from_log
 
     def _is_attached(self) -> bool:
-        """Whether it has its name, and nobody else."""
+        """Whether it has its name, so that no other session has."""
         return self.session in self._host.node.sessions
 
     def _pass_on(self, body: Any) -> None:
@@ -268,12 +274,43 @@ class ClientSession:
             self._refuse(body.id, self._no_deliverer())
         else:
             self._begin(body)
+            self._end_watches()
+
+    def _unadvertise(self, body: Unadvertise) -> None:
+        self._end(body)
+        self._end_watches()
 
     def _watch(self, body: Watch) -> None:
-        """Nobody is told who listens in bulk."""
-        if mentions_copies(body.filter):
-            body = Watch(body.id, body.filter.intersect(ORDINARY))
+        """Answer it if this broker knows who wants that; leave out who listens in bulk."""
+        if not self._is_readable(body.id, body.filter):
+            return
+        if not self._is_advertised(body.filter):
+            self._refuse(body.id, _UNADVERTISED)
+            return
+        filter = body.filter
+        if mentions_copies(filter):
+            body = Watch(body.id, filter.intersect(ORDINARY))
         self._begin(body)
+        if body.id in self._standing:
+            self._watched[body.id] = filter
+
+    def _is_advertised(self, filter: Filter) -> bool:
+        """Whether this broker hears of those who want what the client may publish of this.
+
+        Where brokers route by advertisements, others tell it only what overlaps one of its own
+        clients': without that it would say that nobody wants it, and could not know.
+        """
+        node = self._host.node
+        session = node.sessions.get(self.session)
+        if not node.exchange.is_advertised or session is None:
+            return True
+        return any(ad.overlaps(filter) for ad in session.advertisements.values())
+
+    def _end_watches(self) -> None:
+        """End those of which the client has taken back all advertisements."""
+        for id in [id for id, filter in self._watched.items() if not self._is_advertised(filter)]:
+            self._refuse(id, _UNADVERTISED)
+            self._end(Unsubscribe(id))
 
     def _subscribe(self, body: Subscribe) -> None:
         if not (self._is_readable(body.id, body.filter) and self._has_room(body.id)):
@@ -340,10 +377,12 @@ class ClientSession:
 
     def _end(self, body: Any) -> None:
         self._standing.discard(body.id)
+        self._watched.pop(body.id, None)
         self._pass_on(body)
 
     def _attach(self, body: Attach) -> None:
         self._standing.clear()
+        self._watched.clear()
         is_new = body.instance and self.name not in self._delivery.publishers.ages
         if is_new and not self._has_name():
             self._connection.refuse(self._too_many_names(), id=ACCESS)
@@ -365,7 +404,7 @@ class ClientSession:
         self._connection.close()
 
     def _copy(self, body: Copy) -> None:
-        """Whoever may subscribe to everything may have a copy, and so far everybody may."""
+        """A client that may subscribe to everything may have a copy. So far, every client may."""
         refusal = self._copies.ask(body)
         if refusal is not None:
             self._refuse(body.id, refusal)

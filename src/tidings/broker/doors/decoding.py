@@ -12,7 +12,7 @@ from typing import Any, Final
 from tidings.events import Filter
 from tidings.events.work import TooMuchWorkError, limited
 from tidings.protocol.records import UNREADABLE, unread
-from tidings.protocol.wire import Reader
+from tidings.protocol.wire import MessageDecoder
 
 _QUICK: Final = 10_000
 """Steps of work on the filters of a frame that are done on the loop."""
@@ -28,9 +28,12 @@ class UnreadableFilter(Filter):
         self.reason = reason
 
 
-class ClientReader(Reader):
-    """Reads what clients say. A filter that cannot be read is for the session to refuse: it should
-    not end the connection, on which the client would come back and say it again."""
+class ClientDecoder(MessageDecoder):
+    """Decodes what clients say.
+
+    A filter that cannot be read is for the session to refuse: it should not end the connection,
+    on which the client would come back and say it again.
+    """
 
     def filter(self, text: object) -> Filter:
         try:
@@ -42,18 +45,18 @@ class ClientReader(Reader):
 class Decoding:
     """How the frames of a connection are decoded."""
 
-    def __init__(self, reader: Reader, threads: Executor) -> None:
-        self._reader = reader
+    def __init__(self, decoder: MessageDecoder, threads: Executor) -> None:
+        self._decoder = decoder
         self._threads = threads
 
     def at_once(self, payload: bytes) -> list[Any] | None:
         """The messages, or None if that would take long; `WireError` if they cannot be read."""
         try:
             with limited(_QUICK):
-                return self._reader.decode(payload)
+                return self._decoder.decode(payload)
         except TooMuchWorkError:
             return None
 
     def apart(self, payload: bytes) -> Future[list[Any]]:
         """The messages, once a thread has read them."""
-        return self._threads.submit(self._reader.decode, payload)
+        return self._threads.submit(self._decoder.decode, payload)

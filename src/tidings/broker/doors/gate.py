@@ -22,7 +22,7 @@ from tidings.broker.configuration import ClientLimits
 from tidings.broker.doors.admission import Admission, UnwelcomeError
 from tidings.broker.doors.client_session import ClientSession
 from tidings.broker.doors.connection import Connection
-from tidings.broker.doors.decoding import ClientReader, Decoding
+from tidings.broker.doors.decoding import ClientDecoder, Decoding
 from tidings.broker.doors.links import Links
 from tidings.broker.host import Host
 from tidings.broker.operations.status import ASK, Status
@@ -32,8 +32,8 @@ from tidings.protocol.wire import (
     UNLIMITED,
     VERSION,
     Hello,
+    MessageDecoder,
     Ping,
-    Reader,
     Welcome,
     WireLimits,
 )
@@ -74,10 +74,10 @@ class Gate:
         self._threads = ThreadPoolExecutor(2, "tidings-decode")
         # How many attributes are too many is for the session to say, which refuses only one event.
         most = WireLimits(attributes=limits.frame)
-        self._clients = Decoding(ClientReader(most), self._threads)
+        self._clients = Decoding(ClientDecoder(most), self._threads)
         # A neighbour speaks for many clients, and may have joined their filters.
         trusted = replace(UNLIMITED, attributes=most.attributes, depth=most.depth)
-        self._neighbours = Decoding(Reader(trusted), self._threads)
+        self._neighbours = Decoding(MessageDecoder(trusted), self._threads)
         self._task: asyncio.Task[None] | None = None
         self._emptied: asyncio.Future[None] | None = None
 

@@ -24,9 +24,9 @@ from typing import Any, Final
 from tidings.broker.configuration import NeighbourEntry
 from tidings.broker.doors.connection import Connection
 from tidings.broker.host import Host
-from tidings.broker.places import Address, parse_address
 from tidings.events import TidingsError
 from tidings.protocol import LinkDown, LinkUp, Received, Refused
+from tidings.protocol.addresses import Address, parse_address
 from tidings.protocol.messages import Frame, Offer
 from tidings.protocol.wire import VERSION, Hello, Ping, Pong, Welcome
 

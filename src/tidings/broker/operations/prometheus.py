@@ -17,8 +17,8 @@ from prometheus_client.registry import Collector
 
 from tidings.broker.operations.metrics import STEPS, Metrics
 from tidings.broker.operations.status import Status
-from tidings.broker.places import Address
 from tidings.broker.tokens import Tokens
+from tidings.protocol.addresses import Address
 
 _LONGEST_REQUEST: Final = 8192
 """Bytes of a request that are read, at most."""

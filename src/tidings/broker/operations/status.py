@@ -13,9 +13,9 @@ from typing import Final
 
 import msgspec
 
-from tidings.broker.places import Address
 from tidings.events import TidingsError
 from tidings.protocol import Refused
+from tidings.protocol.addresses import Address
 from tidings.protocol.wire import VERSION, Hello, Splitter, WireError, encode
 
 ASK: Final = "ask"

@@ -28,11 +28,11 @@ from rich.console import Console
 from rich.live import Live
 
 from tidings.broker.operations.status import Status, ask
-from tidings.broker.places import Address
 from tidings.cli.demo.chronicle import Chronicle
 from tidings.cli.demo.stage import question, reply, scene, summary
 from tidings.client import Client, Event, connect
 from tidings.events import Filter, Notification, TidingsError
+from tidings.protocol.addresses import Address
 from tidings.workloads.market import ticker
 
 LINKS: Final = (("paris", "london"), ("london", "berlin"), ("berlin", "rome"), ("rome", "paris"))

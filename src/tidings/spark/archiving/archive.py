@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from tidings.client.address import Tls
 from tidings.client.positions import read_cursor
+from tidings.client.tls import Tls
 from tidings.events import TidingsError
 from tidings.spark.archiving.course import WRITER, Course, GapError, Report
 from tidings.spark.archiving.hands import Hands, OwnHands, SparkHands

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Final, Literal, cast
 from urllib.parse import unquote, urlsplit
 
-from tidings.client.address import DEFAULT, Tls, read_address
 from tidings.client.positions import beginning
+from tidings.client.tls import Tls
 from tidings.events import Filter, TidingsError
+from tidings.protocol.addresses import DEFAULT_URL, parse_url
 from tidings.protocol.requests import Since
 
 _BOTH: Final = ("url", "token", "timeout", "authority")
@@ -46,7 +47,7 @@ OnGap = Literal["fail", "continue"]
 class Broker:
     """Where the broker is, and how long it may be away before a task fails."""
 
-    url: str = DEFAULT
+    url: str = DEFAULT_URL
     token: str | None = field(default=None, repr=False)
     timeout: float = 30.0
     authority: Tls = None
@@ -164,7 +165,7 @@ def _check_delivering(said: Mapping[str, str]) -> None:
 
 
 def _check_single(broker: Broker) -> None:
-    if len(read_address(broker.url).places) > 1:
+    if len(parse_url(broker.url).addresses) > 1:
         raise TidingsError(
             f"option url: {broker.url} names several brokers, but only one of them can know what "
             "was published already; give one"
@@ -196,8 +197,8 @@ def refuse_path(option: str) -> None:
 
 
 def _broker(said: Mapping[str, str]) -> Broker:
-    url = said.get("url", DEFAULT)
-    read_address(url)
+    url = said.get("url", DEFAULT_URL)
+    parse_url(url)
     text = said.get("timeout", "30")
     try:
         timeout = float(text)

@@ -16,12 +16,12 @@ from typing import Final
 import uvloop
 
 from tidings.client import AccessDenied, Client, ConnectionFailed, CursorTooOld, Event, connect
-from tidings.client.address import read_address
 from tidings.client.event import DONE
 from tidings.client.positions import read_cursor
 from tidings.delivery.logs import size
 from tidings.events import Filter, Notification, TidingsError
 from tidings.protocol import Event as NodeEvent
+from tidings.protocol.addresses import parse_url
 from tidings.protocol.epochs import broker_of
 from tidings.protocol.records import Rows
 from tidings.protocol.requests import Cursor
@@ -204,13 +204,13 @@ class _Reader:
 
     async def _owner(self, known: Client) -> Client | None:
         """A client of the broker whose stream it is, which cannot move on to another one."""
-        stream, places = self._stretch.stream, read_address(self._broker.url).places
-        if len(places) == 1:
+        stream, addresses = self._stretch.stream, parse_url(self._broker.url).addresses
+        if len(addresses) == 1:
             return known if known.broker == broker_of(stream) else None
         scheme = self._broker.url.strip().partition("://")[0]
-        for place in places:
+        for address in addresses:
             try:
-                client = await self._dial(f"{scheme}://{place}", 0.0)
+                client = await self._dial(f"{scheme}://{address}", 0.0)
             except (ConnectionFailed, AccessDenied):
                 continue
             if client.broker == broker_of(stream):

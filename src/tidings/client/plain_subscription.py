@@ -1,0 +1,133 @@
+"""The plain subscription: events for programs without asyncio, taken over many at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Iterator
+from types import TracebackType
+
+from tidings.client.errors import ClientClosed
+from tidings.client.event import DONE, Event
+from tidings.client.loop_thread import LoopThread
+from tidings.client.subscription import Subscription
+from tidings.events import Filter
+
+
+class PlainSubscription:
+    """What a plain client hears of a filter; `for event in subscription` reads it."""
+
+    def __init__(self, thread: LoopThread, subscription: Subscription, *, is_read: bool) -> None:
+        """It begins. If it `is_read` here, its events are acknowledged through it, too."""
+        self._thread = thread
+        self._subscription = subscription
+        self._taken: deque[Event] = deque()
+        self._last: Event | None = None
+        if is_read:
+            subscription.acknowledge_through(self)
+        thread.run(subscription.open())
+
+    def __enter__(self) -> PlainSubscription:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Hear no more. A durable subscription goes on later behind what is acknowledged."""
+        if self._thread.is_running:  # else it ended with the client
+            self._thread.run(self._subscription.close())
+
+    def forget(self) -> None:
+        """Hear no more, and let the broker forget how far a durable subscription is."""
+        self._thread.run(self._subscription.forget())
+
+    @property
+    def filter(self) -> Filter:
+        """What it hears."""
+        return self._subscription.filter
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it has been told all that was published before, as far as can be known."""
+        return self._subscription.is_live
+
+    @property
+    def missed(self) -> int:
+        """How many events it was not told of, since the ones before were not read; only if live.
+
+        Where `lost` is above 0, up to that many more may be missing.
+        """
+        return self._subscription.missed
+
+    @property
+    def lost(self) -> int:
+        """How many ticks brokers no longer kept when it was to be told of them; only if live.
+
+        It cannot be said how many of them were events that it wants.
+        """
+        return self._subscription.lost
+
+    @property
+    def doubted(self) -> int:
+        """How often a broker has found its memory damaged: each time, what was told before may
+        lack events or repeat some. To be certain, begin anew from an earlier cursor."""
+        return self._subscription.doubted
+
+    @property
+    def waiting(self) -> int:
+        """How many events wait to be read."""
+        return len(self._taken) + self._subscription.waiting
+
+    @property
+    def cursor(self) -> str:
+        """How far it was told, for `since`. Events that wait to be read lie before it."""
+        return self._subscription.cursor
+
+    def get(self, timeout: float | None = None) -> Event:
+        """The next event; `TimeoutError` if there is none for `timeout` seconds."""
+        if not self._taken and not self._take(timeout):
+            raise ClientClosed("the subscription is closed")
+        return self._taken.popleft()
+
+    def __iter__(self) -> Iterator[Event]:
+        while self._taken or self._take():
+            yield self._taken.popleft()
+
+    def until_live(self) -> Iterator[Event]:
+        """The events until it has caught up: all that is kept, and then the end."""
+        while self._taken or self._take(or_live=True):
+            yield self._taken.popleft()
+
+    def _take(self, timeout: float | None = None, *, or_live: bool = False) -> bool:
+        async def taken() -> list[Event]:
+            async with asyncio.timeout(timeout):
+                return await self._subscription.take(or_live=or_live)
+
+        self._taken.extend(self._thread.run(taken()))
+        return bool(self._taken)
+
+    def acknowledge(self, event: Event) -> Awaitable[None]:
+        """What `Event.ack` does: it returns when it is done."""
+
+        async def acknowledged() -> None:
+            await self._subscription.acknowledge(event)
+
+        self._thread.run(acknowledged())
+        return DONE
+
+    def acknowledge_soon(self, event: Event) -> None:
+        """What `Event.ack_soon` does. Only the last of many is passed on to the other thread."""
+        before, self._last = self._last, event
+        if before is None:
+            self._thread.call_soon(self._pass_on)
+
+    def _pass_on(self) -> None:
+        event, self._last = self._last, None
+        if event is not None:
+            self._subscription.acknowledge_soon(event)
