@@ -5,9 +5,9 @@ and membership in a type. Here are the set, each kind of test, and what tests im
 other. Prefixes and exact strings are intervals, never tests, and a pattern that begins with literal
 text also narrows the intervals, so that indexes can use them.
 
-Exact for what intervals express. With tests, `matches`, `intersect` and `complement` stay
-exact; `covers` may miss a covering that only the combination of several tests implies, and
-`overlaps` may claim an overlap between patterns that no string satisfies.
+The algebra is exact for what intervals express. With tests, `matches`, `intersect` and
+`complement` stay exact; `covers` may miss a covering that only the combination of several tests
+implies, and `overlaps` may claim an overlap between patterns that no string satisfies.
 """
 
 from tidings.events.strings.like import ANY, Like

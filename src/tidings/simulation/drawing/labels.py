@@ -1,4 +1,4 @@
-"""Labels: whatever text fits without covering circles or other text; tooltips hold the rest."""
+"""Labels: the text that fits without covering circles or other text; tooltips hold the rest."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Label(NamedTuple):
     side: int = 0
     size: float = FONT
     plate: bool = True
-    """Whether it lies on a plate of the background's colour, to be read above lines."""
+    """Whether the text lies on a plate of the background's colour, to be read above lines."""
 
     @property
     def box(self) -> Box:
@@ -47,7 +47,7 @@ class Label(NamedTuple):
 
 
 class _Taken:
-    """What text must not cover: circles and other text; and lines, which it should not."""
+    """What text must not cover, circles and other text, and what it should not: lines."""
 
     def __init__(self, scene: Scene) -> None:
         spots = scene.spots
@@ -106,7 +106,7 @@ def labels_of(scene: Scene) -> tuple[list[Label], list[Label]]:
 
 
 def _by_interest(scene: Scene) -> list[str]:
-    """Those that are down first, then those with the largest tables."""
+    """The brokers: first those that are down, then those with the largest tables."""
     facts = scene.facts
     return sorted(
         facts.topology.nodes,
@@ -115,7 +115,7 @@ def _by_interest(scene: Scene) -> list[str]:
 
 
 def _node_labels(scene: Scene, node: str, taken: _Taken) -> list[Label]:
-    """Inside the circle or beside it, with the number or, if only that has room, without."""
+    """A broker's name, inside its circle or beside it, and the number if there is room for it."""
     spot, name = scene.spots[node], shown(node, _LONGEST_NAME)
     held = scene.facts.tables.get(node)
     number = "" if held is None else short(held)
@@ -130,7 +130,7 @@ def _node_labels(scene: Scene, node: str, taken: _Taken) -> list[Label]:
 
 
 def _inside(spot: Spot, name: str, number: str) -> list[Label]:
-    """The name above the number, if both fit into the circle."""
+    """The name above the number, if both fit into the circle, else nothing."""
     rise = FONT * 0.55 if number else 0.0
     widest = max(text_width(name, FONT), text_width(number, SMALL_FONT))
     if math.hypot(widest / 2, rise + FONT * 0.35) > spot.r + 1:  # corners are rarely inked
@@ -141,7 +141,7 @@ def _inside(spot: Spot, name: str, number: str) -> list[Label]:
 
 
 def _beside(spot: Spot, text: str, taken: _Taken) -> Label | None:
-    """Where it crosses the fewest lines, if anywhere."""
+    """The label beside the circle that crosses the fewest lines, if there is room for any."""
     best: Label | None = None
     fewest = 3
     for dx, dy, side in _around(spot.reach):
@@ -153,7 +153,7 @@ def _beside(spot: Spot, text: str, taken: _Taken) -> Label | None:
 
 
 def _around(r: float) -> Iterator[tuple[float, float, int]]:
-    """Where a label next to a circle may be and on which side, the preferred places first."""
+    """The places of a label next to a circle, each with its side, the preferred ones first."""
     away, above = r + 4, r + 3 + FONT / 2
     yield from ((away, 0, 1), (-away, 0, -1), (0, above, 0), (0, -above, 0))
     slant = 0.75

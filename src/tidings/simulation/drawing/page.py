@@ -24,7 +24,7 @@ from tidings.simulation.topology import Topology
 
 _MARGIN: Final = 20.0
 _NARROWEST: Final = 420.0
-"""Pixels across the page, at least."""
+"""The least number of pixels across the page."""
 _TITLE_FONT: Final = 15.0
 _TITLE_LINE: Final = 21.0
 """Pixels from one line of the title to the next."""
@@ -99,7 +99,7 @@ def _heading(title: str, width: float) -> list[str]:
 
 
 def _bounds(scene: Scene, boxes: Iterable[Box]) -> Box:
-    """What circles and text take up together."""
+    """The rectangle that circles and text take up together."""
     circles = [(spot.x, spot.y, spot.reach) for spot in scene.spots.values()]
     all_boxes = [*boxes, *(Box.around(x, y, 2 * r, 2 * r) for x, y, r in circles)]
     left, top, right, bottom = zip(*all_boxes, strict=True)
@@ -107,7 +107,7 @@ def _bounds(scene: Scene, boxes: Iterable[Box]) -> Box:
 
 
 def _lines(scene: Scene) -> Iterator[str]:
-    """The links, busy ones above quiet ones."""
+    """The lines of the links, busy ones above quiet ones."""
     facts = scene.facts
     links = sorted(
         facts.topology.links,

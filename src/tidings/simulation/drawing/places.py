@@ -19,7 +19,7 @@ Points: TypeAlias = npt.NDArray[np.float64]
 """One row (x, y) for each broker, in the order of the topology's nodes."""
 
 _LONGEST_STRAIGHT_LINE: Final = 12
-"""Brokers that a row may have to be drawn straight."""
+"""The greatest number of brokers in a row that is drawn straight."""
 
 
 def places_of(topology: Topology) -> Points:
@@ -129,7 +129,7 @@ def _springs(topology: Topology) -> Points:
 
 
 def _hops(topology: Topology) -> Points:
-    """How many links each broker is from each other."""
+    """How many links each broker is away from each other."""
     place = {node: i for i, node in enumerate(topology.nodes)}
     table = np.zeros((len(topology), len(topology)))
     for node in topology.nodes:

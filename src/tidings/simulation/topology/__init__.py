@@ -1,9 +1,9 @@
-"""Topologies: which brokers there are, which links join them, and what a link takes.
+"""Topologies: which brokers there are, which links join them, and how slow and dear each link is.
 
 Here are the network itself, a connected graph that cannot change, and generators of the shapes
 that experiments with brokers use, from one broker alone to models of the internet. Equal arguments
-give equal topologies, on every machine and in every version. Pure: nothing here knows of nodes,
-messages or time beyond the numbers on a link.
+give equal topologies on every machine, and a seed keeps its meaning from version to version. Pure:
+nothing here knows of nodes, messages or time beyond the numbers on a link.
 """
 
 from tidings.simulation.topology.catalogue import GENERATORS, topology

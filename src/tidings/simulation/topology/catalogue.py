@@ -70,7 +70,7 @@ def topology(kind: str, **parameters: object) -> Topology:
 
 
 def _fault(signature: inspect.Signature, given: Mapping[str, object]) -> str | None:
-    """What is wrong with the parameters, if anything is."""
+    """What is wrong with the parameters, or None."""
     takes = signature.parameters
     for name in given:
         if name not in takes:
@@ -88,7 +88,7 @@ def _fault(signature: inspect.Signature, given: Mapping[str, object]) -> str | N
 
 
 def _nearest(name: str, names: Iterable[str]) -> str:
-    """The end of a sentence about an unknown name."""
+    """The end of a sentence about an unknown name: which known one is near, if any."""
     near = get_close_matches(name, list(names), n=1)
     return f", did you mean {near[0]!r}?" if near else "."
 

@@ -41,7 +41,7 @@ class Link:
 
     @property
     def ends(self) -> frozenset[str]:
-        """Both ends, in no order; no two links of a topology have the same."""
+        """Both ends, in no order; no two links of a topology have the same ones."""
         return frozenset((self.a, self.b))
 
     def other(self, end: str) -> str:
@@ -247,7 +247,7 @@ class Topology:
 
 
 class _Step(NamedTuple):
-    """How a cheapest path reaches its end."""
+    """The last step of a cheapest path: where it ends, at what cost, and from where."""
 
     node: str
     cost: float

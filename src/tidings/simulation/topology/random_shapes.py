@@ -178,7 +178,7 @@ def transit_stub(
 
 
 def _tree_pairs(nodes: int, rng: Random) -> list[tuple[int, int]]:
-    """A tree drawn uniformly, as the meaning of one of Prüfer's sequences: each tree has one.
+    """The links of a uniformly drawn tree; each tree is the meaning of one of Prüfer's sequences.
 
     A sequence names the neighbours from which, one after another, the least leaf is plucked.
     """
@@ -201,7 +201,7 @@ def _tree_pairs(nodes: int, rng: Random) -> list[tuple[int, int]]:
 
 
 def _dense_pairs(nodes: int, density: float, rng: Random) -> list[tuple[int, int]]:
-    """A random tree, and each other pair with the probability `density`."""
+    """The links of a random tree, and each other pair with the probability `density`."""
     tree = set(_tree_pairs(nodes, rng))
     return [
         pair for pair in combinations(range(nodes), 2) if pair in tree or rng.random() < density

@@ -81,6 +81,6 @@ def router_tree(
 
 
 def _on_circle(turn: float) -> tuple[float, float]:
-    """Clockwise from the top; rounded because machines differ in a sine's last digit."""
+    """A point of a circle, clockwise from the top; rounded, as machines differ in a sine's end."""
     angle = 2 * math.pi * turn
     return round(math.sin(angle), 6), round(-math.cos(angle), 6)
