@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from random import Random
 
 from tidings.experiments import Experiment, Panel, Point
-from tidings.experiments.closed_forms import Market, identity_entries
 from tidings.experiments.compare import Expected, Finding
 from tidings.experiments.experiment import Results
-from tidings.experiments.tree import BrokerTree
+from tidings.experiments.rebeca.closed_forms import Market, identity_entries
+from tidings.experiments.rebeca.tree import BrokerTree
 
 TREE = BrokerTree(levels=2, fan_out=2)
 

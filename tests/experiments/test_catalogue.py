@@ -12,10 +12,10 @@ from tidings.experiments import (
     UnknownExperimentError,
     adaptive,
     find,
-    rebeca,
     stabilisation,
 )
 from tidings.experiments.experiment import parameters, repeated, seed_of
+from tidings.experiments.rebeca import population
 
 each = pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=EXPERIMENTS)
 
@@ -54,7 +54,7 @@ def test_its_plots_show_quantities_and_parameters_that_exist(experiment: Experim
 def test_a_point_yields_the_quantities_and_the_same_ones_again(
     experiment: Experiment[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rebeca, "toggles_for", lambda *_, **__: 2)
+    monkeypatch.setattr(population, "toggles_for", lambda *_, **__: 2)
     monkeypatch.setattr(stabilisation, "FAILURES", 1)
     monkeypatch.setattr(adaptive, "EVENTS", 50)
     monkeypatch.setattr(adaptive, "CHANGES", 3)

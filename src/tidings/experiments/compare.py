@@ -1,16 +1,16 @@
 """Comparing: does what came out agree with what was expected?
 
-Two sources of disagreement are no disagreement. A mean over few runs scatters: with n runs, by
-the standard error, and the fewer they are, the less is known of that error itself, which is what
-Student's distribution accounts for. And a figure printed with three digits may have been half a
-unit of the last digit more or less.
+Two sources of disagreement are no disagreement. The mean over a few runs scatters by its standard
+error; the fewer the runs, the less is known of that error itself, and Student's distribution
+accounts for that. And a figure printed with three digits may have been half a unit of the last
+digit more or less.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
-from math import atan, cos, erf, hypot, inf, nan, pi, sin, sqrt
+from math import erf, hypot, inf, sqrt
 from typing import Any, Final
 
 import msgspec
@@ -26,7 +26,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     quantity: str
     mean: float
     deviation: float | None
-    """The standard deviation of a single run; unknown of one run alone."""
+    """The standard deviation of a single run; None if there was only one run."""
     runs: int
 
     @property
@@ -41,9 +41,9 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True):
     value: float
     source: str
     tolerance: float = 0.0
-    """How far off a figure may be for reasons of its own, such as having been rounded."""
+    """How far off the value may be for reasons of its own, such as having been rounded."""
     why_not: str = ""
-    """Why ours may be different, where that is known."""
+    """Why our figure may differ from this one, where that is known."""
 
 
 class Verdict(Enum):
@@ -52,7 +52,7 @@ class Verdict(Enum):
     AGREES = "agrees"
     DIFFERS = "differs"
     UNDECIDED = "undecided"
-    """Too few runs to tell: one alone has no known error at all."""
+    """There are too few runs to tell: the error of a single run is unknown."""
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,19 +64,19 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """Something a paper says in words, and whether ours says the same."""
+    """Something that a paper says in words, and whether our measurements say the same."""
 
     claim: str
     source: str
     holds: bool | None
-    """None if the figures scatter too much to tell."""
+    """Whether our figures say the same as the paper; None if they scatter too much to tell."""
     evidence: str
-    """The measured figures that decide it."""
+    """The measured figures that decide whether the claim holds."""
     why_not: str = ""
 
     @property
     def verdict(self) -> Verdict:
-        """As of a figure."""
+        """What the finding says, in the words that a comparison of figures uses."""
         if self.holds is None:
             return Verdict.UNDECIDED
         return Verdict.AGREES if self.holds else Verdict.DIFFERS
@@ -109,7 +109,7 @@ def is_more(one: Summary, other: Summary) -> bool | None:
 
 
 def all_hold(answers: Iterable[bool | None]) -> bool | None:
-    """True if all are; False if one is false; else nobody knows.
+    """True if all answers are true, False if one is false, and otherwise None: unknown.
 
     >>> all_hold([True, True]), all_hold([True, None]), all_hold([None, False])
     (True, None, False)
@@ -134,38 +134,13 @@ def printed(figure: str, source: str, *, scale: float = 1.0, why_not: str = "") 
 
 
 def student_bound(runs: int) -> float:
-    """So many standard errors a mean over `runs` is off at most, with that `CONFIDENCE`.
+    """How many standard errors a mean over `runs` is off at most, with that `CONFIDENCE`.
 
     >>> [round(student_bound(n), 2) for n in (2, 3, 5, 10, 1000)]
     [235.8, 19.21, 6.62, 4.09, 3.01]
     """
     if runs < 2:
-        return inf if runs == 1 else nan
-    low, high = 0.0, 1.0
-    while _within(high, runs - 1) < CONFIDENCE:
-        low, high = high, 2 * high
-    for _ in range(60):
-        middle = (low + high) / 2
-        if _within(middle, runs - 1) < CONFIDENCE:
-            low = middle
-        else:
-            high = middle
-    return high
+        return inf
+    from scipy.stats import t  # here because it takes a second, and listing experiments should not
 
-
-def _within(bound: float, freedom: int) -> float:
-    """The probability that Student's t is not further from 0: the finite sums for whole degrees
-    of freedom (Abramowitz and Stegun 26.7.3 and 26.7.4)."""
-    angle = atan(bound / sqrt(freedom))
-    square = cos(angle) ** 2
-    if freedom % 2:
-        term = total = cos(angle) if freedom > 1 else 0.0
-        for k in range(3, freedom - 1, 2):
-            term *= square * (k - 1) / k
-            total += term
-        return 2 / pi * (angle + sin(angle) * total)
-    term = total = 1.0
-    for k in range(2, freedom - 1, 2):
-        term *= square * (k - 1) / k
-        total += term
-    return sin(angle) * total
+    return float(t.isf((1 - CONFIDENCE) / 2, runs - 1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidings.experiments.closed_forms import (
+from tidings.experiments.rebeca.closed_forms import (
     Locality,
     Market,
     covering_entries,
@@ -15,7 +15,7 @@ from tidings.experiments.closed_forms import (
     simple_overhead,
     united_entries,
 )
-from tidings.experiments.tree import ROOT, BrokerTree
+from tidings.experiments.rebeca.tree import ROOT, BrokerTree
 
 TREE = BrokerTree()
 

@@ -23,7 +23,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tidings.experiments.tree import ROOT, BrokerTree
+from tidings.experiments.rebeca.tree import ROOT, BrokerTree
 
 ACTIVE: Final = 0.5
 """The share of clients that are active, on average, while random ones toggle."""
@@ -31,7 +31,7 @@ ACTIVE: Final = 0.5
 
 @dataclass(frozen=True)
 class Market:
-    """`clients` at each local broker want `wishes` different ones of so many `stocks`."""
+    """At each local broker are `clients`, who each want `wishes` different ones of the `stocks`."""
 
     clients: float
     stocks: int = 1000
@@ -46,7 +46,7 @@ class Market:
     def of(
         cls, subscriptions: float, locals_: int, stocks: int = 1000, wishes: float = 10
     ) -> Market:
-        """The market in which all clients together have so many subscriptions."""
+        """The market in which all clients together have this number of subscriptions."""
         return cls(subscriptions / (locals_ * wishes), stocks, wishes)
 
 
@@ -54,12 +54,15 @@ class Market:
 
 
 def simple_entries(tree: BrokerTree, market: Market, toward: str | None = None) -> float:
-    """Every subscription of everybody, once for each link that it crosses."""
+    """Simple routing holds every subscription once for each link that it crosses."""
     return sum(tree.behind(toward)) * market.clients * market.wishes
 
 
 def identity_entries(tree: BrokerTree, market: Market, toward: str | None = None) -> float:
-    """Different subscriptions, for each link; also of merging, where everything merges."""
+    """Identity routing holds, for each link, the different subscriptions behind it.
+
+    Merging holds as many where everything merges.
+    """
     some: list[float] = [
         1 - (1 - market.wanted) ** (market.clients * n) for n in tree.behind(toward)
     ]
@@ -67,7 +70,7 @@ def identity_entries(tree: BrokerTree, market: Market, toward: str | None = None
 
 
 def covering_entries(tree: BrokerTree, market: Market, toward: str | None = None) -> float:
-    """Subscriptions that no other one covers, for each link; of intervals around one price."""
+    """Covering holds, for each link, the intervals around one price that no other one covers."""
     clients = [market.clients * n for n in tree.behind(toward)]
     drawn = np.arange(1, ceil(max(clients, default=0)) + 1)
     maximal = np.concatenate([[0.0], np.cumsum((1 - (1 - market.wanted) ** drawn) / drawn)])
@@ -77,11 +80,11 @@ def covering_entries(tree: BrokerTree, market: Market, toward: str | None = None
 def united_entries(
     tree: BrokerTree, market: Market, gap: float, toward: str | None = None
 ) -> float:
-    """Unions of intervals that are too far apart to be one, for each link.
+    """Perfect merging holds, for each link, the unions of the intervals that touch.
 
     The intervals are as long as each other and begin anywhere, uniformly; two neighbours stay
     apart if they begin more than `gap` of the whole range after each other. A given one of the
-    N - 1 spaces between N uniform beginnings is so wide with probability (1 - gap) ** N.
+    N - 1 spaces between N uniform beginnings is that wide with probability (1 - gap) ** N.
     """
     p, keep = market.wanted, 1 - gap
     total = 0.0
@@ -95,8 +98,22 @@ def united_entries(
     return market.stocks * total
 
 
+def table_entries(
+    tree: BrokerTree, strategy: str, subscriptions: float, toward: str | None = None
+) -> float:
+    """What all tables hold under a strategy, for the subscriptions that it is measured with."""
+    market = Market.of(subscriptions, len(tree.locals))
+    match strategy:
+        case "simple":
+            return simple_entries(tree, market, toward)
+        case "covering":
+            return covering_entries(tree, market, toward)
+        case _:
+            return identity_entries(tree, market, toward)
+
+
 def mean_distance(tree: BrokerTree, toward: str = ROOT, among: Sequence[str] = ()) -> float:
-    """How many links are between a client and where all notifications come from, on average."""
+    """How many links, on average, are between a client and where all notifications come from."""
     chosen = among or tree.locals
     return sum(tree.distance(local, toward) for local in chosen) / len(chosen)
 
@@ -105,7 +122,7 @@ def mean_distance(tree: BrokerTree, toward: str = ROOT, among: Sequence[str] = (
 
 
 def simple_overhead(tree: BrokerTree, toward: str | None = None) -> float:
-    """A change crosses every link; with advertisements, those on the way to the source."""
+    """A change crosses every link; with advertisements, only those on the way to the source."""
     return float(len(tree.links)) if toward is None else mean_distance(tree, toward)
 
 
@@ -136,8 +153,10 @@ def _behind_links_away(tree: BrokerTree, local: str, toward: str | None) -> Iter
 
 @dataclass(frozen=True)
 class Locality:
-    """Each of the root's parts wants stocks of a range `share` of all wide; its own, of equally
-    spaced ones. With a share of one over their number they are disjoint, with 1 the same.
+    """Each of the root's parts wants the stocks of a range of its own, a `share` of all stocks.
+
+    The ranges are equally spaced. With three parts and a share of 1/3 they are disjoint, and with
+    a share of 1 they are the same.
 
     >>> Locality(BrokerTree(), share=0.4).ranges
     [(0, 400), (300, 700), (600, 1000)]
@@ -150,7 +169,7 @@ class Locality:
 
     @property
     def ranges(self) -> list[tuple[int, int]]:
-        """First stock, and the one after the last, for each part."""
+        """The first stock and the one after the last, for each part."""
         width = round(self.share * self.stocks)
         step = (self.stocks - width) / (self.tree.fan_out - 1)
         firsts = [round(part * step) for part in range(self.tree.fan_out)]
@@ -162,13 +181,13 @@ class Locality:
         return [local for local in self.tree.locals if self.tree.subnet(local) is not None]
 
     def market(self, subscriptions: float) -> Market:
-        """The clients who together have so many subscriptions."""
+        """The market of clients who together have this number of subscriptions."""
         return Market.of(subscriptions, len(self.locals), self.stocks, self.wishes)
 
     def entries(
         self, market: Market, toward: str | None = None, *, active: float = ACTIVE
     ) -> float:
-        """Σ|R| of identity routing, while that share of the clients is active."""
+        """Σ|R| of identity routing, while the share `active` of the clients is active."""
         sides = [side for _, side in self._directed(toward)]
         return float(sum((1 - self._nobody(side, market, active)).sum() for side in sides))
 
@@ -188,8 +207,10 @@ class Locality:
         return total / len(self.locals)
 
     def saved(self, market: Market, *, active: float = ACTIVE) -> float:
-        """Messages between brokers that flooding would send in vain, for one notification of a
-        random stock from the root."""
+        """Messages between brokers that flooding sends in vain for one notification.
+
+        The notification is of a random stock, from the root.
+        """
         sides = [side for _, side in self._directed(ROOT)]
         return sum(float(self._nobody(side, market, active).mean()) for side in sides)
 
@@ -199,8 +220,10 @@ class Locality:
         return last - first
 
     def _directed(self, toward: str | None) -> Iterable[tuple[tuple[str, bool], tuple[int, ...]]]:
-        """Each directed link (its lower end, whether it leads up), and for each part of the root
-        how many of its local brokers are behind it."""
+        """Each directed link: its lower end, whether it leads up, and who is behind it.
+
+        The last says for each of the root's parts how many of its local brokers are there.
+        """
         parts = range(self.tree.fan_out)
         whole = tuple(
             sum(self.tree.subnet(local) == part for local in self.locals) for part in parts
@@ -215,7 +238,7 @@ class Locality:
                 yield (lower, False), tuple(w - b for w, b in zip(whole, below, strict=True))
 
     def _nobody(self, side: tuple[int, ...], market: Market, active: float) -> NDArray[np.float64]:
-        """For each stock: the probability that no (active) client on that side wants it."""
+        """For each stock, the probability that no active client on that side wants it."""
         nobody = np.ones(self.stocks)
         for (first, last), locals_ in zip(self.ranges, side, strict=True):
             quiet = 1 - active * market.wishes / self._width

@@ -1,0 +1,152 @@
+"""Table sizes: how many subscriptions the brokers hold, for each way of routing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from tidings.experiments.compare import Expected, Finding, printed
+from tidings.experiments.experiment import Experiment, Panel, Point, Results
+from tidings.experiments.rebeca.closed_forms import table_entries
+from tidings.experiments.rebeca.population import Population, clients_for
+from tidings.experiments.rebeca.setting import CLOSED_FORM, EVERYWHERE, STRATEGIES, THESIS, TREE
+from tidings.experiments.rebeca.tree import ROOT
+
+
+class TablePoint(Point, frozen=True, kw_only=True):
+    """A strategy, with or without advertisements, and the subscriptions of all clients."""
+
+    strategy: str
+    advertisements: bool
+    subscriptions: int
+
+
+class Tables(Experiment[TablePoint]):
+    """How many subscriptions of their neighbours all brokers hold, for each way of routing.
+
+    The tree has 40 routers and 67 local brokers. Each client wants ten different stocks of a
+    thousand (simple and identity routing) or a range of prices around 50 of each (covering and
+    merging). There is one producer, at the root; with advertisements it has advertised everything.
+    """
+
+    name = "rebeca-tables"
+    title = "Sizes of routing tables, for eight ways of routing"
+    source = f"{THESIS}, chapter 6, figures 6.2 to 6.4, table 6.2"
+    quantities: ClassVar[Mapping[str, str]] = {
+        "entries": "subscriptions of neighbours that all brokers hold together, Σ|R|",
+        "share at level 0": "entries at the root router, as a share of all subscriptions",
+        "share at level 1": "the same of a router one level below, on average",
+        "share at level 2": "two levels below",
+        "share at level 3": "three levels below",
+    }
+    panels = tuple(
+        Panel(
+            quantity="entries",
+            x="subscriptions",
+            title=f"{'with' if ads else 'without'} advertisements",
+            x_label="subscriptions of all clients, x",
+            y_label="entries in all tables, Σ|R|",
+            log_x=True,
+            log_y=True,
+            where={"advertisements": ads},
+        )
+        for ads in (False, True)
+    )
+
+    def points(self, *, full: bool) -> Sequence[TablePoint]:
+        sizes: dict[str, tuple[int, ...]] = dict.fromkeys(STRATEGIES, (670, 3_350))
+        sizes["identity"] += (13_400,)
+        if full:
+            sizes = dict.fromkeys(STRATEGIES, (670, 3_350, 13_400, 33_500, 67_000, 134_000))
+        return [
+            TablePoint(strategy=strategy, advertisements=ads, subscriptions=x)
+            for strategy, xs in sizes.items()
+            for ads in (False, True)
+            for x in xs
+        ]
+
+    def weight(self, point: TablePoint) -> float:
+        toward = ROOT if point.advertisements else None
+        return table_entries(TREE, point.strategy, point.subscriptions, toward)
+
+    def measure(self, point: TablePoint, seed: int) -> Mapping[str, float]:
+        clients = clients_for(point.subscriptions, len(TREE.locals))
+        network = Population(
+            point.strategy,
+            advertisements=point.advertisements,
+            seed=seed,
+            clients=clients,
+            active=1.0,
+            where=EVERYWHERE,
+        )
+        sizes = network.entries()
+        found: dict[str, float] = {"entries": sum(sizes.values())}
+        if point.strategy == "simple" and point.advertisements:
+            for level in range(TREE.levels):
+                there = [
+                    size
+                    for broker, size in sizes.items()
+                    if broker not in TREE.locals and TREE.level(broker) == level
+                ]
+                found[f"share at level {level}"] = sum(there) / len(there) / point.subscriptions
+        return found
+
+    def expected(self, point: TablePoint, quantity: str) -> Expected | None:
+        if quantity == "entries":
+            toward = ROOT if point.advertisements else None
+            value = table_entries(TREE, point.strategy, point.subscriptions, toward)
+            return Expected(value=value, source=CLOSED_FORM)
+        shares = {"0": "1.00", "1": "0.33", "2": "0.10", "3": "0.03"}
+        return printed(shares[quantity[-1]], f"{THESIS}, table 6.2")
+
+    def findings(self, results: Results) -> Sequence[Finding]:
+        def entries(strategy: str, x: int, ads: bool = False) -> float:
+            return results.mean("entries", strategy=strategy, advertisements=ads, subscriptions=x)
+
+        xs = sorted({s.parameters["subscriptions"] for s in results.summaries})
+        common = [x for x in xs if x <= 3_350]
+        few, many = common[0], common[-1]
+        largest = max(
+            s.parameters["subscriptions"]
+            for s in results.where("entries", strategy="identity", advertisements=True)
+        )
+        factor = [entries("simple", x) / entries("simple", x, True) for x in common]
+        first, last = (
+            entries("identity", x) / entries("identity", x, True) for x in (few, largest)
+        )
+        return [
+            Finding(
+                claim="with simple routing, advertisements save a factor of 28.4 at any size",
+                source=f"{THESIS}, figures 6.2 to 6.4",
+                holds=all(abs(f - 28.4) < 0.05 for f in factor),
+                evidence=", ".join(
+                    f"{f:.2f} at x = {x:,}" for f, x in zip(factor, common, strict=True)
+                ),
+            ),
+            Finding(
+                claim="with identity routing, that factor falls towards 2",
+                source=f"{THESIS}, figures 6.2 to 6.4",
+                holds=2 < last < first < 28.4,
+                evidence=f"{first:.1f} at x = {few:,}, {last:.2f} at x = {largest:,}",
+            ),
+            Finding(
+                claim="covering of ranges needs larger tables than identity of stocks, and grows"
+                " more slowly than simple routing",
+                source=f"{THESIS}, figures 6.2 to 6.4",
+                holds=all(
+                    entries("identity", x) < entries("covering", x) < entries("simple", x)
+                    for x in common
+                ),
+                evidence=f"{entries('identity', many):,.0f}, {entries('covering', many):,.0f} and"
+                f" {entries('simple', many):,.0f} entries at x = {many:,}",
+            ),
+            Finding(
+                claim="merging of ranges needs the tables of identity of stocks",
+                source=f"{THESIS}, figures 6.2 to 6.4",
+                holds=all(
+                    abs(entries("merging", x) / entries("identity", x) - 1) < 0.02 for x in common
+                ),
+                evidence=f"{entries('merging', many):,.0f} and {entries('identity', many):,.0f}"
+                f" entries at x = {many:,}",
+            ),
+        ]
