@@ -1,8 +1,16 @@
-"""How hard Hypothesis tries: `HYPOTHESIS_PROFILE` is quick, default or thorough."""
+"""What all tests need.
+
+How hard Hypothesis tries is said by `HYPOTHESIS_PROFILE`: quick, default or thorough. And programs
+that tests interrupt must hear it: whoever is started with `nohup … &` ignores it, and so do its
+children.
+"""
 
 import os
+import signal
 
 from hypothesis import HealthCheck, settings
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _ALWAYS = {
     "deadline": None,

@@ -32,12 +32,12 @@ def lose_session(node: Node) -> None:
 
 
 def stop_reading(node: Node) -> None:
-    for session in node.sessions.values():
-        session.is_full = True
+    for client in node.from_log.clients.values():
+        client.is_full = True
 
 
 def lose_timers(node: Node) -> None:
-    node._timers.clear()
+    node._timers._queue.clear()
     node._wake_at = 0.0
 
 
@@ -122,11 +122,12 @@ async def test_a_sound_broker_stays_as_it_is(tmp_path: Path) -> None:
                 event = await events.get()
                 assert event["n"] == n
                 await event.ack()
-            compared = [node._due["_compare"]]
+            due = node._timers._due
+            compared = [due["Node._compare"]]
             while len(compared) < 4:
-                await eventually(lambda: node._due["_compare"] > compared[-1])
-                compared.append(node._due["_compare"])
-            await eventually(lambda: node._recall is None)
+                await eventually(lambda: due["Node._compare"] > compared[-1])
+                compared.append(due["Node._compare"])
+            await eventually(lambda: node._recollection is None)
             assert (other.host.node, other.metrics.replaced) == (node, 0)
             assert broker.metrics.replaced == 0
             assert events.doubted == 0

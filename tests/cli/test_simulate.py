@@ -14,9 +14,11 @@ from typer.testing import CliRunner, Result
 
 from tests.cli.conftest import PROGRAM, Run
 from tidings.cli.app import app
-from tidings.node import Node, Settings
-from tidings.node.ports import Neighbour, Port
+from tidings.delivery import AtMostOnce
+from tidings.node import Settings
 from tidings.protocol import Event
+from tidings.protocol.parts import Neighbour, Port
+from tidings.routing.exchange import Exchange
 from tidings.simulation.random_runs import random_scenario
 from tidings.simulation.scenario import Scenario
 
@@ -198,29 +200,29 @@ def test_large_scenarios_are_checked_where_clients_hear_and_at_the_end(small: Pa
 
 def forget_to_tell(monkeypatch: pytest.MonkeyPatch) -> None:
     """One in fifty times a broker does not tell a neighbour what has changed."""
-    tell, calls = Node._tell, count(1)
+    tell, calls = Exchange._tell, count(1)
 
-    def forgetful(node: Node, table: int, neighbour: Neighbour) -> None:
-        tables = node._tables(table)
+    def forgetful(exchange: Exchange, table: int, neighbour: Neighbour) -> None:
+        tables = exchange.tables(table)
         if next(calls) % 50 == 0 and tables is not None and tables.has(neighbour):
             tables.drain(neighbour)
         else:
-            tell(node, table, neighbour)
+            tell(exchange, table, neighbour)
 
-    monkeypatch.setattr(Node, "_tell", forgetful)
+    monkeypatch.setattr(Exchange, "_tell", forgetful)
 
 
 def deliver_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A broker forgets which events it had, and deals with every fifth once more."""
-    route = Node._route
+    route = AtMostOnce._route
 
-    def forgetful(node: Node, event: Event, source: Port) -> None:
+    def forgetful(delivery: AtMostOnce, event: Event, source: Port) -> None:
         for _ in range(2 if event.tick % 5 == 0 else 1):
-            node._heard.clear()
-            node._heard_before.clear()
-            route(node, event, source)
+            delivery._heard.clear()
+            delivery._heard_before.clear()
+            route(delivery, event, source)
 
-    monkeypatch.setattr(Node, "_route", forgetful)
+    monkeypatch.setattr(AtMostOnce, "_route", forgetful)
 
 
 @pytest.mark.slow

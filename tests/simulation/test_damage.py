@@ -213,12 +213,14 @@ def test_every_part_of_a_node_can_be_damaged() -> None:
     labels = {place.label for node in simulation.nodes.values() for place in places(node)}
     parts = {label.partition(".")[0] for label in labels}
     assert parts == {
-        *("Node", "Tree", "Neighbour", "Link", "Tables", "Session", "Watches", "Learning"),
-        *("Deliveries", "Archive", "Log", "Ways", "Flow", "Reader", "Publishers"),
+        *("Node", "Conversations", "Timers", "Tree", "Neighbour", "Link", "Session", "Client"),
+        *("Exchange", "Tables", "Watches", "Learning", "FromLog", "Doubts", "Fetching"),
+        *("Log", "Logs", "Publishers", "Reached", "Reading", "Subscriptions"),
+        *("Ways", "Flow", "Reader"),
     }
     assert labels >= {
-        *("Link.received", "Link.sent", "Link.peer", "Link.queue", "Node._timers", "Flow.upto"),
-        *("Reader.positions", "Session.is_full", "Deliveries.saved", "Tables.wanted"),
+        *("Link.received", "Link.sent", "Link.peer", "Link.queue", "Timers._queue", "Flow.upto"),
+        *("Reader.positions", "Client.is_full", "Subscriptions.saved", "Tables.wanted"),
     }
 
 

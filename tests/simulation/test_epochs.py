@@ -114,7 +114,7 @@ def test_mutation_a_restored_node_that_is_taken_for_an_older_one(patch: Patch) -
 
     def forgetful(self: Node, *args: Any, **more: Any) -> None:
         init(self, *args, **more)
-        self.incarnation = self._starts
+        self.incarnation = self.conversations._incarnation = self._starts
 
     patch(Node, "__init__", forgetful)
     with pytest.raises(Violation):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.simulation.runs import scenario
-from tidings.node import Node
+from tidings.delivery import AtMostOnce
 from tidings.simulation.properties import Violation
 from tidings.simulation.scenario import Scenario
 from tidings.simulation.shrinking import explain, fails, play, shrink
@@ -30,7 +30,7 @@ def test_steps_and_nodes_that_do_not_matter_are_left_out() -> None:
 def test_a_broken_node_gives_a_small_run_that_can_be_replayed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(Node, "_last_tick", lambda self, stream: 0)
+    monkeypatch.setattr(AtMostOnce, "_last_tick", lambda self, stream: 0)
     seed = next(n for n in range(200) if fails(scenario(n, "ring", "flooding", faults="crashes")))
     said = explain(scenario(seed, "ring", "flooding", faults="crashes"), tmp_path)
     command = said.splitlines()[-1]

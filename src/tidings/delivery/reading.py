@@ -36,13 +36,10 @@ from tidings.protocol.wishes import count
 
 
 class Starts:
-    """Who is told that a durable reader has begun, or that its saved place cannot be."""
+    """Who is told that a durable reader has begun, or ended."""
 
     def started(self, reader: Reader) -> None:
         """It has begun everywhere: where, in `reader.starts`."""
-
-    def goes_back(self, reader: Reader, stream: str, tick: int) -> None:
-        """Nothing was ever told of a stream that ends before the reader's place in it."""
 
     def ended(self, reader: Reader) -> None:
         """It reads no more."""
@@ -468,19 +465,14 @@ class Reading:
     def _lost(self, reader: Reader, message: Fetched, position: int) -> None:
         """What comes next is no longer kept; a live reader goes on if it has only just begun."""
         stream = message.stream
-        is_untold = stream in reader.unreached and not message.is_damaged
-        if is_untold and position > message.since:
-            # What its broker has lost was told to others; what comes now is of the next epoch.
-            reader.positions[stream] = message.since
-            self._starts.goes_back(reader, stream, message.since)
-            self._fetch_for(reader, stream, message.since)
-        elif is_untold and reader.durable is None:
+        has_begun = reader.durable is not None or stream not in reader.unreached
+        if has_begun or message.is_damaged or position > message.since:
+            self._end_too_old(reader, message, position)
+        else:
             reader.lost += message.since - position
             reader.positions[stream] = message.since
             self._tell_missed(reader)
             self._fetch_for(reader, stream, message.since)
-        else:
-            self._end_too_old(reader, message, position)
 
     def _filled(self, flow: Flow, message: Fetched, told: Version) -> None:
         """(A part of) what an interrupted flow is lacking for those that follow it."""

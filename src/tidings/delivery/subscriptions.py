@@ -200,11 +200,6 @@ class Subscriptions(Starts):
             cursor = _later(saved.cursor, reader.starts)
             self._save(reader.durable, saved._replace(cursor=cursor))
 
-    def goes_back(self, reader: Reader, stream: str, tick: int) -> None:
-        if reader.durable is not None:
-            saved = self.saved[reader.durable]
-            self._save(reader.durable, saved._replace(cursor={**saved.cursor, stream: tick}))
-
     def ended(self, reader: Reader) -> None:
         if reader.durable is not None:
             del self._durable[reader.durable]
