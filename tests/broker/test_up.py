@@ -199,7 +199,7 @@ async def check_token(tmp_path: Path, token: str, lines: str) -> None:
     text = "\n".join(line.strip() for line in lines.splitlines())
     async with Broker(configured(tmp_path, text)) as broker, connected(broker) as peer:
         await peer.attach("ann", token=token)
-        assert list(broker.host.names.values()) == ["desk 7/ann"]
+        assert [session.partition("#")[0] for session in broker.host.sessions] == ["desk 7/ann"]
 
 
 def test_a_principal_has_no_slash_in_its_name(tidings: Run) -> None:

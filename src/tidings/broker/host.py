@@ -19,6 +19,7 @@ from tidings.broker.store import Disk, LogDamageError
 from tidings.events import TidingsError
 from tidings.node import Node
 from tidings.protocol import (
+    ACCESS,
     SESSION,
     Accepted,
     Append,
@@ -222,7 +223,7 @@ class Host:
             self._attached.add(effect.session)
         elif answer.__class__ is Refused:
             self.metrics.refused += 1
-            if answer.id == SESSION:
+            if answer.id in (SESSION, ACCESS):
                 self._attached.discard(effect.session)
                 self.commits.end(outlet)
         elif answer.__class__ is Missed:

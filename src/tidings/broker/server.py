@@ -39,6 +39,7 @@ from tidings.broker.operations.unused import Unused
 from tidings.broker.retention import Archived, LakeProgress
 from tidings.broker.store import SQLiteStore, StoreError
 from tidings.broker.tokens import Tokens
+from tidings.delivery import Quota
 from tidings.delivery.ages import HOUR, principal_of
 from tidings.events import TidingsError
 from tidings.node import Node
@@ -179,7 +180,7 @@ class Broker:
     def _node(
         self, stored: dict[str, Any], logs: dict[str, Span], *, was_damaged: bool = False
     ) -> Node:
-        configuration = self.configuration
+        configuration, limits = self.configuration, self.configuration.limits
         return Node(
             self.name,
             configuration.settings,
@@ -187,6 +188,7 @@ class Broker:
             stored=stored,
             logs=logs,
             instance=self._instance,
+            quota=Quota(limits.subscriptions, limits.durables, limits.publishers),
             was_damaged=was_damaged,
         )
 

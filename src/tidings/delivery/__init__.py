@@ -7,5 +7,6 @@ experiments. All of it is pure, and knows its node by the protocol of `protocol.
 
 from tidings.delivery.at_most_once import AtMostOnce
 from tidings.delivery.from_log import FromLog
+from tidings.delivery.quotas import Quota
 
-__all__ = ["AtMostOnce", "FromLog"]
+__all__ = ["AtMostOnce", "FromLog", "Quota"]

@@ -7,7 +7,7 @@ Publications go to the log before they go anywhere else. They then flow to whoev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from tidings.delivery.ages import HOUR
@@ -17,6 +17,7 @@ from tidings.delivery.fetching import Fetching
 from tidings.delivery.holdings import HOURS, USED
 from tidings.delivery.logs import Logs, size
 from tidings.delivery.publishers import Publisher, Publishers
+from tidings.delivery.quotas import Quota, Quotas
 from tidings.delivery.readers import UNKNOWN, Client, Flow
 from tidings.delivery.reading import Reading
 from tidings.delivery.refusals import LEFT_OUT, REFUSED, Refusals
@@ -51,7 +52,7 @@ from tidings.protocol.messages import (
     Sought,
     Streams,
 )
-from tidings.protocol.parts import Delivery, Kernel, Neighbour, Session, Shelf, Single, Wants
+from tidings.protocol.parts import Delivery, Kernel, Neighbour, Session, Shelf, Single, Step, Wants
 from tidings.protocol.requests import (
     SESSION,
     Accepted,
@@ -85,6 +86,7 @@ class FromLog(Delivery):
         logs: Mapping[str, Span],
         *,
         instance: str,
+        quota: Quota,
         enforce: bool,
         margin: float,
         progress: float,
@@ -109,6 +111,8 @@ class FromLog(Delivery):
         self.subscriptions.bind(self.reading)
         self.publishers = Publishers()
         self.refusals = Refusals()
+        durables = self.subscriptions.holdings.durables
+        self._quotas = Quotas(kernel, quota, durables, self.publishers.ages)
         self._owners: dict[str, Client] = {}
         """Who has each name under which is published."""
         self._silent_since = self.logs.log.last
@@ -163,6 +167,9 @@ class FromLog(Delivery):
             Renew: self._renew,
             Detach: self._detach,
         }
+
+    def steps(self) -> Sequence[Step]:
+        return [self._quotas.step]
 
     def saved(self) -> Collection[Shelf[Any] | Single[Any]]:
         return (PUBLISHERS, REFUSED, DURABLES, CURSORS, HEARD, IDENTITIES, DOUBTS, HOURS, USED)
@@ -311,6 +318,12 @@ class FromLog(Delivery):
         publisher = self._client(session).publisher
         if not body.notifications:
             self._refuse(publisher, body.number, LEFT_OUT)
+            return
+        no_name = self._quotas.no_name(publisher)
+        if no_name is not None:
+            for number in range(body.number, body.number + len(body.notifications)):
+                self._refuse(publisher, number, no_name)
+                self._answer(session.name, Refused(str(number), no_name))
             return
         last = self.publishers[publisher].number
         log = self.logs.log
@@ -514,6 +527,13 @@ class FromLog(Delivery):
 
     def digest_held(self, neighbour: Neighbour) -> int | None:
         return self.reached.ways.digest_held(neighbour.name)
+
+    def standing(self, session: Session) -> int:
+        return (
+            self.size(session)
+            + self.subscriptions.homes.pending(session.name)
+            + len(session.advertisements)
+        )
 
     def size(self, session: Session) -> int:
         client = self.clients.get(session.name)

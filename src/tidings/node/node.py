@@ -22,7 +22,7 @@ from functools import partial
 from math import inf
 from typing import Any, Final
 
-from tidings.delivery import AtMostOnce, FromLog
+from tidings.delivery import AtMostOnce, FromLog, Quota
 from tidings.node.conversations import Conversations
 from tidings.node.parts import Parts, Recollection
 from tidings.node.ports import Neighbour
@@ -50,7 +50,7 @@ from tidings.protocol.host import (
 )
 from tidings.protocol.messages import Account, Event, Member
 from tidings.protocol.parts import Delivery, Part, Session, Single
-from tidings.protocol.requests import Attach, Detach, Resend
+from tidings.protocol.requests import Attach, Detach, Refused, Resend
 from tidings.routing.checks import Checks
 from tidings.routing.exchange import Exchange
 from tidings.routing.learning import Learning
@@ -88,13 +88,14 @@ class Node:
         stored: Mapping[str, Any] | None = None,
         logs: Mapping[str, Span] | None = None,
         instance: str = "",
+        quota: Quota | None = None,
         was_damaged: bool = False,
     ) -> None:
         """`neighbours` by name with their roles; what an earlier node had stored and logged.
 
         Of `logs`, in order of epochs, the last is the current stream. `instance` is drawn anew
-        for each node, so that two of one name can be told apart. What an earlier node that
-        `was_damaged` has told may be wrong.
+        for each node, so that two of one name can be told apart. Without a `quota`, a client may
+        ask for anything. What an earlier node that `was_damaged` has told may be wrong.
         """
         self.name, self.instance = name, instance
         self.settings = settings
@@ -125,7 +126,7 @@ class Node:
             advertisements=settings.advertisements,
             period=settings.check,
         )
-        self.delivery = self._delivery(logs)
+        self.delivery = self._delivery(logs, quota or Quota())
         self.learning: Learning | None = None
         if Strategy.parse(settings.subscriptions).learns:
             self.learning = Learning(self, self.exchange, is_durable=settings.log)
@@ -136,6 +137,7 @@ class Node:
         self._handlers = self.parts.handlers(lambda part: part.inputs())
         self._messages = self.parts.handlers(lambda part: part.messages())
         self._requests = self.parts.handlers(lambda part: part.requests())
+        self._steps = self.parts.steps()
         self._handle_own_inputs()
 
     def _overlay(self) -> Trees:
@@ -165,7 +167,7 @@ class Node:
             backlog=settings.backlog,
         )
 
-    def _delivery(self, logs: Mapping[str, Span]) -> Delivery:
+    def _delivery(self, logs: Mapping[str, Span], quota: Quota) -> Delivery:
         settings = self.settings
         if not settings.log:
             return AtMostOnce(
@@ -181,6 +183,7 @@ class Node:
             self._stored,
             logs,
             instance=self.instance,
+            quota=quota,
             enforce=settings.enforce,
             margin=settings.margin,
             progress=settings.progress,
@@ -326,6 +329,12 @@ class Node:
 
     def _requested(self, input: Request) -> None:
         body = input.body
+        for step in self._steps:
+            passed = step(input.session, body)
+            if isinstance(passed, Refused):
+                self.emit(Reply(input.session, passed))
+                return
+            body = passed
         session = self.sessions.get(input.session)
         if isinstance(body, Attach):
             self.delivery.attach(input.session, body)

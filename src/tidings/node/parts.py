@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any
 
 from tidings.protocol.host import Damaged, Recalled
-from tidings.protocol.parts import Change, Neighbour, Part, Session, Shelf, Single
+from tidings.protocol.parts import Change, Neighbour, Part, Session, Shelf, Single, Step
 
 
 class Parts(Part):
@@ -31,6 +31,12 @@ class Parts(Part):
 
     def saved(self) -> Collection[Shelf[Any] | Single[Any]]:
         return [each for part in self.all for each in part.saved()]
+
+    def steps(self) -> Sequence[Step]:
+        return [step for part in self.all for step in part.steps()]
+
+    def standing(self, session: Session) -> int:
+        return sum(part.standing(session) for part in self.all)
 
     def start(self, stored: Mapping[str, Any], time: float) -> None:
         for part in self.all:

@@ -35,6 +35,7 @@ from tidings.protocol.host import (
 )
 from tidings.protocol.messages import Event, Heard
 from tidings.protocol.requests import (
+    ACCESS,
     SESSION,
     Accepted,
     Acknowledge,
@@ -57,6 +58,7 @@ from tidings.protocol.requests import (
 )
 
 __all__ = [
+    "ACCESS",
     "SESSION",
     "Accepted",
     "Acknowledge",

@@ -16,7 +16,7 @@ from typing import Any, Generic, NewType, Protocol, TypeAlias, TypeVar
 from tidings.events import Filter, Notification
 from tidings.protocol.host import Deliver, Effect, Recalled, Reply, Store
 from tidings.protocol.messages import Event, View
-from tidings.protocol.requests import Attach
+from tidings.protocol.requests import Attach, Refused, RequestBody
 
 V = TypeVar("V")
 
@@ -246,6 +246,10 @@ class Single(Generic[V]):
         return found
 
 
+Step: TypeAlias = Callable[[str, RequestBody], RequestBody | Refused]
+"""What becomes of a session's request before it is served."""
+
+
 class Part:
     """One ability of a node. Whatever it does not handle, it need not say."""
 
@@ -261,6 +265,10 @@ class Part:
         """By the type of a client's request: what serves it, with the time of day."""
         return {}
 
+    def steps(self) -> Sequence[Step]:
+        """What each request passes before it is served, in this order."""
+        return ()
+
     def saved(self) -> Collection[Shelf[Any] | Single[Any]]:
         """Under which keys it keeps something in the store."""
         return ()
@@ -270,6 +278,10 @@ class Part:
 
     def asked(self, session: Session) -> None:
         """A client is about to be served."""
+
+    def standing(self, session: Session) -> int:
+        """How many things that were asked for last until a client takes them back or is gone."""
+        return 0
 
     def attached(self, session: Session) -> None:
         """A client says anew all that it wants."""

@@ -8,6 +8,8 @@ import msgspec
 
 from tidings.events import Filter, Notification
 
+ACCESS: Final = "access"
+"""The id of a refusal to let a client or broker in, which need not try again as it is."""
 SESSION: Final = "session"
 """The id of a refusal to go on, since another session has the name."""
 

@@ -55,6 +55,7 @@ from tidings.protocol.records import (
     unpack_value,
 )
 from tidings.protocol.requests import (
+    ACCESS,
     SESSION,
     Accepted,
     Acknowledge,
@@ -106,8 +107,6 @@ __all__ = [
 ]
 
 VERSION: Final = 1
-ACCESS: Final = "access"
-"""The id of a refusal to let a client or broker in, which need not try again as it is."""
 LENGTH: Final = 4
 """Bytes of the length at the beginning of a frame."""
 

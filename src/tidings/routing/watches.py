@@ -39,6 +39,9 @@ class Watches(Part):
         if body.durable is None:
             self._remove(session.name, body.id)
 
+    def standing(self, session: Session) -> int:
+        return sum(name == session.name for name, _ in self._watched)
+
     def attached(self, session: Session) -> None:
         self.left(session)
 

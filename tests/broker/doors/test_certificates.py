@@ -76,7 +76,7 @@ async def test_a_certificate_says_who_a_client_is(tmp_path: Path, papers: Papers
         connected(broker, trust=papers.context("desk-7")) as peer,
     ):
         assert isinstance(await peer.greet("ann"), Welcome)
-        assert list(broker.host.names.values()) == ["desk-7/ann"]
+        assert [session.partition("#")[0] for session in broker.host.sessions] == ["desk-7/ann"]
 
 
 @on_loop

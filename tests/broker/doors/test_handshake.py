@@ -209,7 +209,7 @@ async def test_tokens_are_asked_for_and_checked(tmp_path: Path) -> None:
                 assert await peer.hear() is None
         async with connected(broker) as peer:
             assert isinstance(await peer.greet("ann", token=token), Welcome)
-            assert list(broker.host.names.values()) == ["desk/ann"]
+            assert [session.partition("#")[0] for session in broker.host.sessions] == ["desk/ann"]
 
 
 @on_loop

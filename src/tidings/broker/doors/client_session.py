@@ -18,8 +18,6 @@ from tidings.broker.copying import Copies
 from tidings.broker.doors.connection import Connection
 from tidings.broker.doors.decoding import UnreadableFilter
 from tidings.broker.host import Host
-from tidings.delivery import FromLog
-from tidings.delivery.ages import FORGOTTEN
 from tidings.delivery.copies import (
     BULK,
     FOR,
@@ -48,7 +46,7 @@ from tidings.protocol import (
     Unsubscribe,
     Watch,
 )
-from tidings.protocol.wire import ACCESS, Copy, Ping, Pong
+from tidings.protocol.wire import Copy, Ping, Pong
 
 _LARGEST: Final = 1 << 62
 """A number that no client reaches by counting; beyond 64 bits, it could not be written."""
@@ -80,8 +78,6 @@ class ClientSession:
         """The name under which it publishes."""
         self.session = f"{self.name}#{next(_NUMBERS)}"
         """The same with a number, which tells it from earlier sessions of that name."""
-        self._standing: set[str] = set()
-        """The ids of its watches and advertisements."""
         self._watched: dict[str, Filter] = {}
         """The filter of each of its watches, by id."""
         self._principal = principal
@@ -143,14 +139,6 @@ class ClientSession:
         del self._host.sessions[self.session]
         self._host.handle(Request(self.session, Detach()))
 
-    @property
-    def _delivery(self) -> FromLog:
-        return self._host.node.from_log
-
-    def _is_attached(self) -> bool:
-        """Whether it has its name, so that no other session has."""
-        return self.session in self._host.node.sessions
-
     def _pass_on(self, body: Any) -> None:
         self._host.handle(Request(self.session, body, time()))
 
@@ -169,10 +157,6 @@ class ClientSession:
             self._pass_on(body)
             return
         self._metrics.published += len(notifications)
-        if self.name not in self._delivery.publishers.ages and not self._has_name():
-            for number in range(body.number, body.number + len(notifications)):
-                self._refuse_publication(number, self._too_many_names())
-            return
         trouble = self._host.trouble
         if trouble is not None:
             for number in range(body.number, body.number + len(notifications)):
@@ -240,20 +224,6 @@ class ClientSession:
 
     # -- all else ------------------------------------------------------------------------------
 
-    def _has_room(self, id: str, more: int = 1) -> bool:
-        most = self._limits.subscriptions
-        client = self._delivery.clients.get(self.session)
-        readers = 0 if client is None else len(client.readers)
-        readers += self._delivery.subscriptions.homes.pending(self.session)
-        if readers + len(self._standing) + more <= most:
-            return True
-        self._refuse(
-            id,
-            f"a session has at most {most} subscriptions, watches and advertisements; "
-            "end one first, or join several by OR",
-        )
-        return False
-
     def _is_readable(self, id: str, filter: Filter) -> bool:
         if isinstance(filter, UnreadableFilter):
             self._refuse(id, filter.reason)
@@ -261,10 +231,7 @@ class ClientSession:
         return True
 
     def _begin(self, body: Any) -> None:
-        if not self._is_readable(body.id, body.filter):
-            return
-        if body.id in self._standing or self._has_room(body.id):
-            self._standing.add(body.id)
+        if self._is_readable(body.id, body.filter):
             self._pass_on(body)
 
     def _advertise(self, body: Advertise) -> None:
@@ -291,8 +258,7 @@ class ClientSession:
         if mentions_copies(filter):
             body = Watch(body.id, filter.intersect(ORDINARY))
         self._begin(body)
-        if body.id in self._standing:
-            self._watched[body.id] = filter
+        self._watched[body.id] = filter
 
     def _is_advertised(self, filter: Filter) -> bool:
         """Whether this broker hears of those who want what the client may publish of this.
@@ -313,7 +279,7 @@ class ClientSession:
             self._end(Unsubscribe(id))
 
     def _subscribe(self, body: Subscribe) -> None:
-        if not (self._is_readable(body.id, body.filter) and self._has_room(body.id)):
+        if not self._is_readable(body.id, body.filter):
             return
         if body.bulk is not None:
             name = addressee(self._principal, body.bulk)
@@ -330,40 +296,15 @@ class ClientSession:
             )
             return
         if body.durable is not None:
-            if (refusal := self._no_durable(body.durable)) is not None:
-                self._refuse(body.id, refusal)
+            if len(body.durable) > _LONGEST_NAME:
+                self._refuse(
+                    body.id,
+                    f"a durable subscription's name has at most {_LONGEST_NAME} characters, "
+                    f"not {len(body.durable)}",
+                )
                 return
             body = msgspec.structs.replace(body, durable=f"{self._principal}/{body.durable}")
         self._pass_on(body)
-
-    def _no_durable(self, name: str) -> str | None:
-        """Why there cannot be a durable subscription of this name, if so."""
-        if len(name) > _LONGEST_NAME:
-            return (
-                f"a durable subscription's name has at most {_LONGEST_NAME} characters, "
-                f"not {len(name)}"
-            )
-        held, most = self._delivery.subscriptions.holdings.durables, self._limits.durables
-        if f"{self._principal}/{name}" in held or held.counts.get(self._principal, 0) < most:
-            return None
-        return (
-            f"{self._principal} has all the {most} durable subscriptions that it may have at this "
-            "broker ([limits] durables); forget one first (`tidings subscribe --durable NAME "
-            f"--forget`). What nobody uses for {FORGOTTEN} days is forgotten by itself"
-        )
-
-    def _has_name(self) -> bool:
-        """Whether there is room for another name under which is published."""
-        held = self._delivery.publishers.ages.counts.get(self._principal, 0)
-        return held < self._limits.publishers
-
-    def _too_many_names(self) -> str:
-        return (
-            f"clients of {self._principal} have published under {self._limits.publishers} names, "
-            "which is all that they may have at this broker ([limits] publishers); use one of "
-            "them, or wait: a name goes when a client without one of its own takes leave, and "
-            f"when nobody has used it for {FORGOTTEN} days"
-        )
 
     def _acknowledge(self, body: Acknowledge) -> None:
         if body.durable is not None:
@@ -376,28 +317,20 @@ class ClientSession:
         self._end(body)
 
     def _end(self, body: Any) -> None:
-        self._standing.discard(body.id)
         self._watched.pop(body.id, None)
         self._pass_on(body)
 
     def _attach(self, body: Attach) -> None:
-        self._standing.clear()
         self._watched.clear()
-        is_new = body.instance and self.name not in self._delivery.publishers.ages
-        if is_new and not self._has_name():
-            self._connection.refuse(self._too_many_names(), id=ACCESS)
-            return
         wanted, advertised = (
             {id: filter for id, filter in said.items() if self._is_readable(id, filter)}
             for said in (body.subscriptions, body.advertisements)
         )
-        if self._has_room("attach", len(wanted) + len(advertised)):
-            self._standing.update(advertised)
-            self._pass_on(
-                msgspec.structs.replace(
-                    body, name=self.name, subscriptions=wanted, advertisements=advertised
-                )
+        self._pass_on(
+            msgspec.structs.replace(
+                body, name=self.name, subscriptions=wanted, advertisements=advertised
             )
+        )
 
     def _detach(self, body: Detach) -> None:
         self._pass_on(body)
