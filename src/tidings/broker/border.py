@@ -27,7 +27,6 @@ from tidings.delivery.copies import (
     copies_for,
     is_of_copies_only,
     is_owned,
-    mentions_copies,
 )
 from tidings.events import Filter, Notification
 from tidings.node.deliveries import Deliveries
@@ -278,9 +277,8 @@ class Border:
 
     def _watch(self, body: Watch) -> None:
         """Nobody is told who listens in bulk."""
-        if mentions_copies(body.filter):
-            body = Watch(body.id, body.filter.intersect(ORDINARY))
-        self._begin(body)
+        if self._is_readable(body.id, body.filter):
+            self._begin(Watch(body.id, body.filter.intersect(ORDINARY)))
 
     def _subscribe(self, body: Subscribe) -> None:
         if not (self._is_readable(body.id, body.filter) and self._has_room(body.id)):
