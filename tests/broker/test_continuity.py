@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import re
@@ -486,6 +487,26 @@ def test_every_start_is_another_one_and_leaves_one_identity(tmp_path: Path) -> N
         (only,) = identity.look(tmp_path)
         found.add(only.id)
     assert len(found) == 4
+
+
+def test_a_start_without_room_for_another_identity_keeps_the_one_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with closing(opened(tmp_path)) as store:
+        store.commit({}, events(1, 5))
+    before = identity.look(tmp_path)
+
+    def full(handle: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tidings.broker.identity.os.fsync", full)
+        with closing(opened(tmp_path)) as store:
+            assert (store.raised, store.trouble) == (None, None)
+            assert before[0] in identity.look(tmp_path)
+    assert "no room for another identity" in caplog.text
+    goes_on(tmp_path, 1)
+    assert len(identity.look(tmp_path)) == 1
 
 
 @pytest.mark.slow
