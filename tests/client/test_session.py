@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.client.model import FAR, OWN, Broker, Line
 from tidings.client.event import Event
-from tidings.client.outbox import OutboxLimits, Publication
+from tidings.client.outbox import UNKNOWN, OutboxLimits, Publication
 from tidings.client.reading import Reading, Told
 from tidings.client.session import Session
 from tidings.events import Filter, Notification
@@ -568,7 +568,7 @@ def test_numbers_of_an_earlier_process_are_not_used_again() -> None:
     session.connected("paris")
     session.receive([Accepted("attach", 10)])
     session.outbox.add(said(1))
-    session.outgoing()
+    session.outbox.leave_out(0)  # it has a number now, and was not sent
     session.lost()
     session.connected("rome")  # which an earlier process of this name has told more
     session.receive([Accepted("attach", 300)])
@@ -650,12 +650,60 @@ def test_what_a_broker_has_refused_to_an_earlier_process_is_not_what_waits_here(
     session.connected("paris")
     session.receive([Accepted("attach")])
     session.outbox.add(said(1))
-    session.outgoing()
+    session.outbox.leave_out(0)  # it has a number now, and was not sent
     session.lost()
     session.connected("rome")  # which knows another process of this name
     session.receive([Refused("1", "too wide"), Accepted("attach", 2)])
     assert session.settled == []
     assert session.outgoing()[-1] == [Publish(3, (said(1),))]
+
+
+def outcomes(session: Session) -> list[tuple[int, str | None]]:
+    """What was said of publications since the last look; the id of a refusal, if it is one."""
+    found = [(p.notification["n"], r and r.id) for p, r in session.settled]
+    session.settled.clear()
+    return found
+
+
+def test_what_was_sent_to_one_broker_and_not_answered_is_not_sent_to_another() -> None:
+    session = Session(SMALL)
+    session.connected("paris")
+    session.receive([Accepted("attach")])
+    for n in range(1, 8):
+        session.outbox.add(said(n))
+    session.outgoing()  # one of two frames was answered when the connection breaks; 7 was not sent
+    session.receive([Accepted("publish", 3)])
+    assert outcomes(session) == [(1, None), (2, None), (3, None)]
+    session.lost()
+    session.connected("rome")
+    session.receive([Accepted("attach", 0)])
+    assert outcomes(session) == [(n, UNKNOWN) for n in (4, 5, 6)]
+    assert session.outgoing()[-1] == [Publish(7, (said(7),))]
+    session.receive([Accepted("publish", 7)])
+    assert outcomes(session) == [(7, None)]
+    session.outbox.add(said(8))
+    session.outgoing()
+    session.lost()
+    session.connected("paris")
+    session.receive([Accepted("attach", 5)])
+    assert outcomes(session) == [(8, UNKNOWN)], "also if it comes back to one that it knows"
+    session.outbox.add(said(9))
+    assert session.outgoing()[-1] == [Publish(9, (said(9),))]
+
+
+def test_what_was_sent_to_a_broker_that_was_away_is_sent_to_it_again() -> None:
+    session = Session(SMALL)
+    session.connected("paris")
+    session.receive([Accepted("attach")])
+    session.outbox.add(said(1))
+    session.outgoing()
+    session.lost()
+    session.connected("rome")  # which is gone before it has answered
+    session.lost()
+    session.connected("paris")
+    session.receive([Accepted("attach", 0)])
+    assert outcomes(session) == []
+    assert session.outgoing()[-1] == [Publish(1, (said(1),))]
 
 
 def test_what_was_heard_to_be_refused_is_left_out_until_something_is_kept_behind_it() -> None:

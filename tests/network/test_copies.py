@@ -171,6 +171,12 @@ def test_nobody_listens_registers_or_delivers_under_the_name_of_somebody_else(
                 wanted = lab.interest("tidings.for CONTAINS 'desk/falling' OR unheard = 'of'")
                 assert await anext(wanted) is False
                 await wanted.aclose()
+                plain = lab.interest("zz = 1")
+                assert await anext(plain) is False, "nobody is told who listens in bulk"
+                async with desk.subscribe("zz > 0"):
+                    assert await anext(plain) is True
+                assert await anext(plain) is False
+                await plain.aclose()
 
     asyncio.run(run())
 

@@ -9,6 +9,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from tests.broker.test_continuity import believe, synced
+from tidings.broker.backup import renew
 
 import tidings
 from tests.network.brokers import HASTY, PATIENCE, BrokerProcess, Network, free_ports
@@ -87,6 +89,7 @@ def set_back(broker: BrokerProcess, copy: Path) -> None:
         (broker.store / name).write_bytes((copy / name).read_bytes())
     for name in ("broker.db-wal", "broker.db-shm"):
         (broker.store / name).unlink(missing_ok=True)
+    believe(broker.store)
 
 
 def test_a_broker_whose_disk_was_set_back_hears_of_it_from_others_and_begins_an_epoch(
@@ -124,6 +127,61 @@ def test_a_broker_whose_disk_was_set_back_hears_of_it_from_others_and_begins_an_
                 here.kill()
                 await here.start()
                 assert (await here.status()).stream == "a~2"
+
+    asyncio.run(run())
+
+
+def test_a_copy_that_is_put_back_by_rsync_uses_no_tick_again(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with Network(tmp_path, (("a", "b"),)) as network:
+            broker = network["a"]
+            async with tidings.connect(broker.url, wait=PATIENCE) as client:
+                await client.publish_many({"n": n} for n in range(1, 6))
+            assert broker.stop() == 0
+            shutil.copytree(broker.store, tmp_path / "yesterday")
+            synced(broker.store, tmp_path / "yesterday")
+            await broker.start()
+            async with tidings.connect(broker.url, wait=PATIENCE) as client:
+                await client.publish_many({"n": n} for n in range(6, 11))
+            assert broker.stop() == 0
+            synced(tmp_path / "yesterday", broker.store)
+            await broker.start()
+            async with tidings.connect(broker.url, wait=PATIENCE) as client:
+                await client.publish_many({"n": n} for n in range(100, 103))
+                with pytest.raises(StreamWentBack, match="which ends at 5"):
+                    await client.subscribe("n > 0", since="a:8")
+                events = await client.subscribe("n > 0", since="a:5")
+                told = [await events.get(PATIENCE) for _ in range(3)]
+                assert [event.id for event in told] == ["a~2:1", "a~2:2", "a~2:3"]
+
+    asyncio.run(run())
+
+
+def test_after_a_store_was_renewed_its_readers_are_told_wherever_they_are(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with Network(tmp_path, (("a", "b"),)) as network:
+            await network.agreed()
+            here, there = network["a"], network["b"]
+            async with (
+                tidings.connect(here.url, wait=PATIENCE) as near,
+                tidings.connect(there.url, wait=PATIENCE) as far,
+            ):
+                readers = [await client.subscribe("n > 0") for client in (near, far)]
+                await near.publish_many({"n": n} for n in range(1, 6))
+                for events in readers:
+                    assert await numbers(events, 5) == [1, 2, 3, 4, 5]
+                assert here.stop() == 0
+                renew(here.store)
+                await here.start()
+                while "b" not in (await here.status()).streams:
+                    await asyncio.sleep(0.05)
+                for client, events in zip((near, far), readers, strict=True):
+                    with pytest.raises(StreamWentBack) as told:
+                        await events.get(PATIENCE)
+                    assert (told.value.stream, told.value.position) == ("a", 5)
+                    await client.publish({"n": 100})
+                    events = await client.subscribe("n > 0", since=told.value.cursor)
+                    assert (await events.get(PATIENCE))["n"] == 100
 
     asyncio.run(run())
 

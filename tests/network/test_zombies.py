@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import tidings
-from tests.network.brokers import PATIENCE, BrokerProcess, eventually, free_ports
+from tests.network.brokers import PATIENCE, BrokerProcess, Network, eventually, free_ports
 from tests.network.proxy import Proxy
 
 pytestmark = pytest.mark.slow
@@ -66,6 +66,34 @@ def test_a_publication_that_is_nowhere_is_never_acknowledged(
                 assert await new.publish({"by": "new", "n": 3}) == 3  # it is not disturbed
             await old.close()
             assert said(broker) == [("old", 1), ("new", 2), ("new", 3)]
+
+    asyncio.run(run())
+
+
+def test_what_one_broker_may_have_kept_is_not_published_at_another(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with Network(tmp_path, (("a", "b"),)) as network:
+            await network.agreed()
+            here, there = network["a"], network["b"]
+            proxy = Proxy(here.port)
+            await proxy.start()
+            url = f"tidings://127.0.0.1:{proxy.port},127.0.0.1:{there.port}"
+            async with tidings.connect(url, name="desk") as client:
+                assert await client.publish({"by": "desk", "n": 1}) == 1
+                proxy.choke()
+                under_way = [
+                    asyncio.create_task(client.publish({"by": "desk", "n": n})) for n in (2, 3)
+                ]
+                await asyncio.sleep(0.1)
+                proxy.cut()
+                async with asyncio.timeout(PATIENCE):
+                    outcomes = await asyncio.gather(*under_way, return_exceptions=True)
+                assert [type(outcome) for outcome in outcomes] == [tidings.OutcomeUnknown] * 2
+                assert client.broker == "b"
+                await client.publish({"by": "desk", "n": 4})
+            await proxy.stop()
+            assert said(there) == [("desk", 4)]
+            assert said(here) == [("desk", 1)]
 
     asyncio.run(run())
 

@@ -77,9 +77,9 @@ class Client:
     """A client of one broker; made by `connect`.
 
     Whatever happens to connection and broker, each notification is published once, and each
-    subscription is told of every event once, in the order of its stream. (Only if another
-    broker of a list takes over may something be published twice: what one broker has kept but
-    not confirmed, the next cannot know of.)
+    subscription is told of every event once, in the order of its stream. (If another broker of
+    a list takes over, what was sent to the one before and not confirmed ends as
+    `OutcomeUnknown`: that one may have kept it, and the next cannot know.)
     """
 
     def __init__(self, session: Session, dialler: Dialler, *, is_named: bool, wait: float) -> None:

@@ -20,7 +20,8 @@ class ClientClosed(TidingsError):  # noqa: N818
 
 
 class OutcomeUnknown(TidingsError):  # noqa: N818
-    """A notification was sent to a broker, which no longer knows: it may be kept, or not."""
+    """A notification was sent to a broker that no longer knows, or is no longer asked: it may be
+    kept, or not."""
 
 
 class Fenced(OutcomeUnknown, ClientClosed):

@@ -2,6 +2,7 @@
 
 A publication gets its number when it is first sent, and keeps it: a broker remembers for each
 name the last number it has kept, so what is sent again after a lost connection is not kept twice.
+Another broker does not know that: what may have reached one is not sent to the next.
 It also tells the epoch of the name: as long as that is the same, so is who has published.
 """
 
@@ -43,12 +44,14 @@ class Publication:
     `WireError` if it cannot travel.
     """
 
-    __slots__ = ("notification", "number", "receipt", "size")
+    __slots__ = ("notification", "number", "receipt", "sent_to", "size")
 
     def __init__(self, notification: Notification, receipt: Any) -> None:
         self.notification: Final = notification
         self.receipt: Final = receipt
         self.number = 0
+        self.sent_to = ""
+        """The broker that may have it, if any."""
         self.size: Final = len(pack_notification(notification))
 
 
@@ -63,6 +66,8 @@ class Outbox:
         self.limits: Final = limits
         self.kept = 0
         """The last number that the broker has kept of this session."""
+        self._broker = ""
+        """The last that it was attached to."""
         self._next = 1
         self._waiting: deque[Publication] = deque()
         """Not sent over this connection; those with a number come first."""
@@ -155,14 +160,19 @@ class Outbox:
     ) -> list[tuple[Publication, Refused | None]]:
         """A broker says what it has kept under this name; from now on it can be sent more.
 
-        It has said before what it has refused of that. If it tells another epoch than before, it no
-        longer knows what became of all that has a number.
+        It has said before what it has refused of that. With an epoch other than it has given
+        before, it no longer knows what became of all that has a number; and no broker knows what
+        became of what was sent to another.
         """
         settled: list[tuple[Publication, Refused | None]] = []
         if self._epochs.get(broker, epoch) != epoch:
             reason = f"{broker} no longer knows what was published under this name"
             while self._waiting and self._waiting[0].number:
                 settled.append(self._settle(self._waiting.popleft(), Refused(UNKNOWN, reason)))
+        elsewhere = [p for p in self._waiting if p.sent_to not in ("", broker)]
+        if elsewhere:
+            self._waiting = deque(p for p in self._waiting if p.sent_to in ("", broker))
+            settled += [self._settle(p, Refused(UNKNOWN, _lost(p, broker))) for p in elsewhere]
         first = self._waiting[0].number if self._waiting else 0
         if broker not in self._epochs and 0 < first <= kept:
             # It was never sent these: the numbers are those of another process of this name.
@@ -180,6 +190,7 @@ class Outbox:
         self._stored(kept)
         self._left_out = [Publish(number, ()) for number in self._refused]
         self._next = max(self._next, kept + 1)
+        self._broker = broker
         self._epochs[broker] = epoch
         self.kept = kept
         self.is_open = True
@@ -219,6 +230,7 @@ class Outbox:
             if run and publication.number != number + 1:
                 yield Publish(number + 1 - len(run), tuple(run))
                 run = []
+            publication.sent_to = self._broker
             number = publication.number
             run.append(publication.notification)
             self._sent.append(publication)
@@ -266,3 +278,10 @@ class Outbox:
     def _count_frames(self) -> None:
         while self._frames and not (self._sent and self._sent[0].number <= self._frames[0]):
             self._frames.popleft()
+
+
+def _lost(publication: Publication, broker: str) -> str:
+    return (
+        f"it was sent to {publication.sent_to}, which may have kept it; {broker}, to which this "
+        "client is connected now, cannot say"
+    )

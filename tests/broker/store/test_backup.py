@@ -340,8 +340,7 @@ def test_without_a_backup_an_empty_log_begins_in_another_epoch(
         assert store.raised is None
         spans = store.spans()
         assert list(spans) == ["paris", "paris~2", "paris~3"]
-        assert (spans["paris~2"].first, spans["paris~2"].last) == (21, 20)
-        assert (spans["paris"].first, spans["paris"].last) == ((41, 40) if harm is None else (1, 0))
+        assert set(spans.values()) == {Span()}, "whoever has read in them is told"
         assert store.content() == {}
         store.commit({}, of("paris~3", 1, 1))
     with pytest.raises(StoreError, match="is the store of 'paris', not of 'london'"):

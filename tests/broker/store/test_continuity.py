@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import re
@@ -17,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests.broker.store.test_sqlite import ROOT, event, events, opened, overwrite
-from tidings.broker.store import SQLiteStore, StoreError, identity
+from tidings.broker.store import SQLiteStore, StoreError, about, database, identity
 from tidings.broker.store import mark as marks
 from tidings.broker.store.mark import Head, Mark
 from tidings.protocol import Span
@@ -66,11 +67,17 @@ from tidings.broker.store import about, database, identity
 folder = Path(sys.argv[1])
 connection = database.connect(folder / "broker.db")
 connection.execute("BEGIN IMMEDIATE")
-about.put(connection, about.IDENTITY, identity.look(folder))
+about.put(connection, about.IDENTITY, identity.look(folder)[0])
 connection.execute("COMMIT")
 os.kill(os.getpid(), signal.SIGKILL)
 """
     assert run(script, folder).returncode == -signal.SIGKILL
+
+
+def believe(folder: Path) -> None:
+    """Let the database take the folder, which is a copy, for the original."""
+    with closing(database.connect(folder / "broker.db")) as connection:
+        about.put(connection, about.IDENTITY, identity.look(folder)[0])
 
 
 def ends(folder: Path) -> tuple[dict[str, Span], str | None]:
@@ -403,7 +410,125 @@ def test_a_crash_while_an_epoch_begins_does_no_harm(tmp_path: Path, lost: tuple[
 
 def test_a_store_has_the_identity_that_it_was_made_with(tmp_path: Path) -> None:
     with closing(opened(tmp_path)) as store:
-        assert store._identity == identity.look(tmp_path)
+        assert identity.look(tmp_path) == (store._identity,)
         assert isinstance(store, SQLiteStore)
     for name in ("mark", "identity"):
         assert (tmp_path / name).stat().st_mode & 0o777 == 0o600
+
+
+# Copies that are put back
+
+
+def synced(source: Path, target: Path, *names: str) -> None:
+    """What `rsync -a --delete` does: a file of the same size and time is left alone."""
+    for name in names or os.listdir(source):
+        copy, file = source / name, target / name
+        if file.exists():
+            before, after = copy.stat(), file.stat()
+            if (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns):
+                continue
+        shutil.copy2(copy, target / "draft")
+        (target / "draft").rename(file)
+    for name in set(os.listdir(target)) - set(os.listdir(source)):
+        (target / name).unlink()
+
+
+def overwritten(source: Path, target: Path) -> None:
+    """What `cp` does that is given the database and the mark only."""
+    for name in ("broker.db", "mark"):
+        shutil.copyfile(source / name, target / name)
+
+
+@pytest.mark.parametrize("put_back", [synced, overwritten], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("starts", [1, 2])
+def test_a_copy_that_is_put_back_where_nothing_else_has_changed_begins_an_epoch(
+    tmp_path: Path, put_back: Callable[[Path, Path], None], starts: int
+) -> None:
+    folder, copy = tmp_path / "paris", tmp_path / "copy"
+    with closing(opened(folder)) as store:
+        store.commit({}, events(1, 5))
+    subprocess.run(["cp", "-a", folder, copy], check=True)
+    for start in range(starts):
+        with closing(opened(folder)) as store:
+            store.commit({}, events(6 + start, 6 + start))
+    put_back(copy, folder)
+    spans, raised = ends(folder)
+    assert spans == {"paris": Span(1, 5, 5.0), "paris~2": Span()}
+    assert "it was copied or restored" in (raised or "")
+    goes_on(folder, 2)
+
+
+def test_a_snapshot_of_a_store_in_use_that_is_put_back_begins_an_epoch(tmp_path: Path) -> None:
+    """It has the very identity of the broker that was killed meanwhile."""
+    script = """
+import os, shutil, signal, subprocess, sys
+from pathlib import Path
+from tests.broker.test_store import events, opened
+folder, copy = map(Path, sys.argv[1:])
+store = opened(folder)
+store.commit({}, events(1, 5))
+subprocess.run(["cp", "-a", folder, copy], check=True)
+store.commit({}, events(6, 9))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    folder, copy = tmp_path / "paris", tmp_path / "copy"
+    assert run(script, folder, copy).returncode == -signal.SIGKILL
+    synced(copy, folder)
+    spans, raised = ends(folder)
+    assert spans == {"paris": Span(1, 5, 5.0), "paris~2": Span()}
+    assert "it was copied or restored" in (raised or "")
+
+
+def test_every_start_is_another_one_and_leaves_one_identity(tmp_path: Path) -> None:
+    found = set()
+    for _ in range(4):
+        opened(tmp_path).close()
+        (only,) = identity.look(tmp_path)
+        found.add(only.id)
+    assert len(found) == 4
+
+
+def test_a_start_without_room_for_another_identity_keeps_the_one_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with closing(opened(tmp_path)) as store:
+        store.commit({}, events(1, 5))
+    before = identity.look(tmp_path)
+
+    def full(handle: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tidings.broker.identity.os.fsync", full)
+        with closing(opened(tmp_path)) as store:
+            assert (store.raised, store.trouble) == (None, None)
+            assert before[0] in identity.look(tmp_path)
+    assert "no room for another identity" in caplog.text
+    goes_on(tmp_path, 1)
+    assert len(identity.look(tmp_path)) == 1
+
+
+@pytest.mark.slow
+def test_a_crash_while_a_store_goes_on_is_no_reason_to_doubt_it_nor_to_trust_a_copy(
+    tmp_path: Path,
+) -> None:
+    original = tmp_path / "paris"
+    with closing(opened(original)) as store:
+        store.commit({}, events(1, 5))
+    for step in range(60):
+        shutil.copytree(original, tmp_path / str(step))
+        believe(tmp_path / str(step))
+        subprocess.run(["cp", "-a", tmp_path / str(step), tmp_path / f"{step}-before"], check=True)
+    done = run(_STEPS, tmp_path)
+    assert 20 < int(done.stdout) < 60, done.stderr
+    for step in range(int(done.stdout)):
+        folder, between = tmp_path / str(step), tmp_path / f"{step}-between"
+        subprocess.run(["cp", "-a", folder, between], check=True)
+        with closing(opened(folder)) as store:
+            assert (store.spans(), store.raised) == ({"paris": Span(1, 5, 5.0)}, None), step
+            store.commit({}, events(6, 9))
+        for copy in (tmp_path / f"{step}-before", between):
+            synced(copy, folder)
+            spans, raised = ends(folder)
+            assert list(spans) == ["paris", "paris~2"], step
+            assert raised is not None

@@ -26,7 +26,6 @@ from tidings.delivery.copies import (
     copies_for,
     is_of_copies_only,
     is_owned,
-    mentions_copies,
 )
 from tidings.events import Filter, Notification
 from tidings.protocol import (
@@ -254,11 +253,8 @@ class ClientSession:
         if not self._is_advertised(body.filter):
             self._refuse(body.id, _UNADVERTISED)
             return
-        filter = body.filter
-        if mentions_copies(filter):
-            body = Watch(body.id, filter.intersect(ORDINARY))
-        self._begin(body)
-        self._watched[body.id] = filter
+        self._begin(Watch(body.id, body.filter.intersect(ORDINARY)))
+        self._watched[body.id] = body.filter
 
     def _is_advertised(self, filter: Filter) -> bool:
         """Whether this broker hears of those who want what the client may publish of this.

@@ -17,7 +17,7 @@ from typing import Final
 
 import msgspec
 
-from tidings.broker.store import about, check, database, mark
+from tidings.broker.store import about, check, database, identity, mark
 from tidings.broker.store.about import End
 from tidings.broker.store.ballast import sync_folder
 from tidings.broker.store.check import OnProgress
@@ -28,7 +28,7 @@ from tidings.protocol.epochs import stream_name
 
 _PAGES: Final = 1_024
 """Pages that are copied between two calls that tell how far the copy is."""
-_MOVED: Final = ("broker.db", "broker.db-wal", "broker.db-shm", "identity")
+_MOVED: Final = ("broker.db", "broker.db-wal", "broker.db-shm", *identity.NAMES)
 """Files that are put aside of a store that is replaced. Its mark stays until there is another one:
 it keeps a broker from beginning anew in a folder that was left half empty."""
 
@@ -122,8 +122,9 @@ def restore(
 def renew(folder: Path, *, broker: str | None = None, above: int = 0) -> Restored:
     """Put the store of a folder aside, and begin an empty one in another epoch.
 
-    That epoch is higher than any that the old store knows of, and than `above`; what it knew of
-    the ends of its streams stays known. `broker` is needed if it cannot say whose it is.
+    That epoch is higher than any that the old store knows of, and than `above`. Nothing is left
+    of its streams, so they end at tick 0: whoever has read in them is told, here as elsewhere.
+    `broker` is needed if it cannot say whose it is.
     """
     with _locked(folder):
         old = _look_at(folder)
@@ -135,8 +136,7 @@ def renew(folder: Path, *, broker: str | None = None, above: int = 0) -> Restore
         known = _highest([*old.heads, Head(0, max(above, 1))])
         mark.write(folder, known)
         aside = _put_aside(folder) if old.is_there else None
-        closed = [*old.closed, *[End()] * (known.epoch - len(old.closed))]
-        closed[-1] = End(known.last, closed[-1].time)
+        closed = [End()] * known.epoch
         database.create(database.file_of(folder), name, number=known.number + 1, closed=closed)
     return Restored(name, stream_name(name, known.epoch + 1), aside)
 
@@ -155,7 +155,6 @@ class _Old(msgspec.Struct, frozen=True):
     is_there: bool
     broker: str | None = None
     heads: tuple[Head, ...] = ()
-    closed: tuple[End, ...] = ()
 
 
 def _look_at(folder: Path) -> _Old:
@@ -166,12 +165,10 @@ def _look_at(folder: Path) -> _Old:
         file = database.file_of(folder)
         with contextlib.closing(database.look(file)) as connection:
             broker = database.owner_of(connection, file)
-            closed: list[End] = []
             with contextlib.suppress(Damage, sqlite3.Error):
-                closed = about.get(connection, about.CLOSED, list[End]) or []
                 head = about.get(connection, about.HEAD, Head)
                 heads += [] if head is None else [head]
-            return _Old(is_there, broker, tuple(heads), tuple(closed))
+            return _Old(is_there, broker, tuple(heads))
     return _Old(is_there, None, tuple(heads))
 
 

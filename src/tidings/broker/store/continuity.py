@@ -23,26 +23,24 @@ class Found(msgspec.Struct, frozen=True):
     """The identity that the database remembers."""
     mark: Head | None
     """What the mark says; None if there is none that can be read."""
-    identity: Identity | None
-    """The identity as its file is now; None if there is none."""
+    identities: tuple[Identity, ...]
+    """What is beside the database; a crash may leave another one with the one it remembers."""
 
 
 def doubt(found: Found, broker: str) -> str | None:
     """Why it cannot be proved that the store goes on where it has ended; None if it is proved.
 
     >>> mine = Identity("3f9a", inode=7, changed=1763460000)
-    >>> doubt(Found(Head(12, 1, 40), mine, Head(11, 1, 38), mine), "paris")
-    >>> doubt(Found(Head(9, 1, 31), mine, Head(11, 1, 38), mine), "paris")
+    >>> doubt(Found(Head(12, 1, 40), mine, Head(11, 1, 38), (mine,)), "paris")
+    >>> doubt(Found(Head(9, 1, 31), mine, Head(11, 1, 38), (mine,)), "paris")
     'the mark tells of commit 11, up to paris:38, but the database ends with commit 9, at paris:31'
     >>> copy = Identity("3f9a", inode=9, changed=1763470000)
-    >>> doubt(Found(Head(12, 1, 40), mine, Head(12, 1, 40), copy), "paris")
+    >>> doubt(Found(Head(12, 1, 40), mine, Head(12, 1, 40), (copy,)), "paris")
     'it was copied or restored: the file `identity` is not the one that was written here'
     """
     head, mark = found.head, found.mark
-    if found.identity is None:
+    if not found.identities:
         return "it was restored from a backup, or has lost its file `identity`"
-    if found.identity != found.recorded:
-        return "it was copied or restored: the file `identity` is not the one that was written here"
     if mark is None:
         return "the file `mark` beside the database is missing or cannot be read"
     if mark.is_ahead_of(head):
@@ -50,6 +48,8 @@ def doubt(found: Found, broker: str) -> str | None:
             f"the mark tells of commit {mark.number}, up to {_place(mark, broker)}, "
             f"but the database ends with commit {head.number}, at {_place(head, broker)}"
         )
+    if found.recorded not in found.identities:
+        return "it was copied or restored: the file `identity` is not the one that was written here"
     return None
 
 

@@ -3,7 +3,7 @@
     folder/lock        held by the broker that runs, with its process number inside
     folder/ballast     room that is held back for a full disk: see `ballast`
     folder/mark        the last commit, told a second time: see `mark`
-    folder/identity    what tells the folder from a copy of it: see `identity`
+    folder/identity    what tells the folder from a copy of it, or identity.2: see `identity`
     folder/broker.db   SQLite in WAL mode, with broker.db-wal and broker.db-shm while it runs
         about          the broker's name, its last commit, its closed streams: see `about`
         state          the node's values, and what was refused
@@ -110,7 +110,7 @@ def lock(folder: Path) -> int:
 
 def _tighten(folder: Path) -> None:
     """Make the files of a store private to their owner."""
-    for name in ("lock", "ballast", "broker.db", "broker.db-wal", "broker.db-shm"):
+    for name in ("lock", "ballast", "broker.db", "broker.db-wal", "broker.db-shm", mark.NAME):
         path = folder / name
         try:
             if path.is_file() and path.stat().st_mode & 0o077:
@@ -146,10 +146,13 @@ def is_in_use(folder: Path) -> bool:
     return False
 
 
-def open_or_create(path: Path, name: str) -> None:
-    """Make an empty database, unless there is one, or something says that there was."""
+def open_or_create(path: Path, name: str) -> bool:
+    """Make an empty database, unless there is one, or something says that there was.
+
+    Whether it was made.
+    """
     if path.exists():
-        return
+        return False
     if journal_of(path).exists():
         # SQLite would take it for the journal of the new database.
         raise StoreError(f"{path} is missing, but its journal is there: {_advice(path)}")
@@ -160,6 +163,7 @@ def open_or_create(path: Path, name: str) -> None:
             f"{stream_name(name, before.epoch)}:{before.last}: {_advice(path)}"
         )
     create(path, name)
+    return True
 
 
 def create(path: Path, name: str, *, number: int = 0, closed: Sequence[about.End] = ()) -> None:

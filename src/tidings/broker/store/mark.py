@@ -28,7 +28,8 @@ from tidings.broker.store.seals import Damage, seal, unseal
 
 _log = logging.getLogger(__name__)
 
-_NAME: Final = "mark"
+NAME: Final = "mark"
+"""The file, in a store's folder."""
 _FORMAT: Final = struct.Struct(">QQQ")
 _SLOT: Final = 4096
 """Bytes from one head to the other: what a disk writes as a whole, or a multiple of that."""
@@ -53,7 +54,7 @@ class Head(msgspec.Struct, frozen=True, array_like=True):
 def look(folder: Path) -> Head | None:
     """What the mark of a folder says; None if there is none, or nothing in it can be read."""
     with contextlib.suppress(OSError):
-        content = (folder / _NAME).read_bytes()
+        content = (folder / NAME).read_bytes()
         heads = [_unpacked(content[at : at + _size()]) for at in (0, _SLOT)]
         return max((head for head in heads if head), key=lambda head: head.number, default=None)
     return None
@@ -61,14 +62,14 @@ def look(folder: Path) -> Head | None:
 
 def write(folder: Path, head: Head) -> None:
     """Make a mark, or another one in its place: afterwards there is a whole one, on the disk."""
-    draft = folder / f"{_NAME}.draft"
+    draft = folder / f"{NAME}.draft"
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
         os.write(handle, _packed(head).ljust(_SLOT, b"\0") * 2)
         os.fsync(handle)
     finally:
         os.close(handle)
-    draft.rename(folder / _NAME)
+    draft.rename(folder / NAME)
     sync_folder(folder)
 
 
@@ -76,7 +77,7 @@ class Mark:
     """A mark that is moved on. One thread at a time uses it."""
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / _NAME
+        self._path = folder / NAME
         self._file = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
         self._due = threading.Event()
         self._is_closed = threading.Event()

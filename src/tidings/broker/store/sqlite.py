@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import os
 import sqlite3
@@ -72,15 +73,17 @@ class SQLiteStore:
         self._ballast = Ballast(path.with_name("ballast"), ballast)
         with contextlib.ExitStack() as stack, self._explained():
             stack.callback(os.close, database.lock(path.parent))
-            database.open_or_create(path, name)
+            is_new = database.open_or_create(path, name)
             connection = stack.enter_context(contextlib.closing(database.connect(path)))
             database.examine(connection, path, name)
             self._writer = Writer(connection, path, self._ballast)
             self._pool = stack.enter_context(contextlib.closing(Pool(path)))
             self._load()
             self.content()  # a damaged value is better found now
-            self._prove()
+            if not is_new:
+                self._prove()
             self._mark = stack.enter_context(contextlib.closing(Mark(path.parent)))
+            self._mark.move(self._head)
             self._ballast.restore()
             self._resources = stack.pop_all()
 
@@ -233,23 +236,46 @@ class SQLiteStore:
     def _prove(self) -> None:
         """Go on where the log has ended if that can be proved; else begin an epoch.
 
-        A crash in between does no harm: once there is a new identity, nothing is proved until
-        the database knows it, and it learns of it together with the new epoch.
+        A crash in between does no harm: once the old identity is gone, nothing is proved until
+        the database knows the new one, and it learns of it together with the new epoch.
         """
         folder = self._path.parent
         mark = marks.look(folder)
         found = Found(self._head, self._identity, mark, identity.look(folder))
         why = doubt(found, self._name)
         if why is None:
+            self._change_identity()
             return
         closed = self._head
-        mine = identity.write(folder)
+        identity.remove(folder)
         if mark is None:
             marks.write(folder, closed)
+        mine = identity.write(folder)
         self._begin_epoch(mark=mark, identity=mine)
-        marks.write(folder, self._head)
+        self._identity = mine
         self.raised = warning(why, closed, self._stream, self._name)
         _log.warning("%s: %s", self._path, self.raised)
+
+    def _change_identity(self) -> None:
+        """Be another one than any copy that was made until now.
+
+        A crash in between does no harm: the identity that the database knows is always there. A
+        store without room keeps it, as its broker is to start nevertheless.
+        """
+        try:
+            mine = identity.write(self._path.parent, beside=self._identity)
+            self._writer.transact(lambda c: about.put(c, about.IDENTITY, mine))
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            _log.warning("%s: no room for another identity", self._path)
+        except sqlite3.Error as error:
+            if not database.is_out_of_room(error):
+                raise
+            _log.warning("%s: no room for another identity", self._path)
+        else:
+            self._identity = mine
+            identity.remove(self._path.parent, but=mine)
 
     def _begin_epoch(
         self, *, above: int = 0, mark: Head | None = None, identity: Identity | None = None
