@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import PROGRAM, Run
-from tests.spark.lakes import ODD, fill
+from tests.lakes.filled import ODD, fill
 from tests.spark.test_audit import check
 from tidings.events import Filter
 

@@ -19,12 +19,12 @@ import pytest
 import tidings
 from tests.client.brokers import BrokerProcess
 from tidings.broker.store import SQLiteStore
+from tidings.lakes.lake import Gap, Lake, LakeError
 from tidings.spark.archiving import course
 from tidings.spark.archiving.archive import GapError, Report, archive
 from tidings.spark.archiving.hands import OwnHands
 from tidings.spark.archiving.haul import Haul, Hauled
 from tidings.spark.format.options import Broker
-from tidings.spark.lakes.lake import Gap, Lake, LakeError
 from tidings.spark.streams.watch import Watch
 
 pytestmark = pytest.mark.slow
@@ -189,7 +189,7 @@ def test_a_lake_that_is_deleted_while_it_is_filled_is_not_filled_any_more(
 ARCHIVE = """
 import sys
 from tidings.spark.archiving.archive import archive
-from tidings.spark.lakes.lake import Lake
+from tidings.lakes.lake import Lake
 archive(
     sys.argv[1], Lake(sys.argv[2]), batch=2_000, every=0.2, wait=30,
     progress=lambda report: print(report.events, flush=True),

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from tidings.events import Filter, TidingsError
-from tidings.spark.lakes.grouping import Grouping
+from tidings.lakes.grouping import Grouping
 from tidings.spark.matching import asking
 from tidings.spark.matching.asking import Asking
 from tidings.spark.matching.matches import Matches, lists

@@ -17,13 +17,13 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
+from tests.lakes.filled import ODD, START, fill
 from tests.spark.cluster import Cluster
-from tests.spark.lakes import ODD, START, fill
 from tests.spark.test_lake_match import random_filters
 from tidings.events import Filter, Schema, TidingsError
+from tidings.lakes.lake import Lake
+from tidings.lakes.layout import Archived
 from tidings.spark.format import portions
-from tidings.spark.lakes.lake import Lake
-from tidings.spark.lakes.layout import Archived
 from tidings.spark.matching import heard as written
 from tidings.spark.matching import snapshot
 from tidings.spark.matching.audit import Audit

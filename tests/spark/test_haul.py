@@ -18,12 +18,12 @@ from tests.client.brokers import BrokerProcess
 from tests.spark.brokers import log_of, running
 from tidings import Filter, Notification
 from tidings.broker.store import SQLiteStore
+from tidings.lakes.lake import EVERYTHING, Lake, LakeError
+from tidings.lakes.layout import Archived
 from tidings.protocol import Event
 from tidings.spark.archiving.archive import GapError, archive
 from tidings.spark.archiving.haul import Haul, haul
 from tidings.spark.format.options import Broker, reading
-from tidings.spark.lakes.lake import EVERYTHING, Lake, LakeError
-from tidings.spark.lakes.layout import Archived
 from tidings.spark.streams.absence import Away, Gone, Stopped
 from tidings.spark.streams.stretch import Stretch, read, read_rows
 
@@ -258,7 +258,7 @@ PROGRAM = """
 import sys, tracemalloc
 import pyarrow
 from tidings.spark.archiving.archive import archive
-from tidings.spark.lakes.lake import Lake
+from tidings.lakes.lake import Lake
 
 lake = Lake(sys.argv[2], filter=sys.argv[3])
 archive(sys.argv[1], lake, until={"paris": 20}, batch=10)

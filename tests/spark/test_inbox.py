@@ -13,9 +13,9 @@ import pytest
 from deltalake import DeltaTable
 
 from tidings.events import TidingsError
+from tidings.lakes.lake import Lake
 from tidings.spark.bulk import inbox as inboxes
 from tidings.spark.bulk.inbox import Inbox, write
-from tidings.spark.lakes.lake import Lake
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.lakes.filled import ODD, fill
 from tests.matching.strategies import filters
-from tests.spark.lakes import ODD, fill
 from tidings.events import Filter, TidingsError
+from tidings.lakes.grouping import Grouping, names_in
+from tidings.lakes.layout import Columns, columns_of
+from tidings.lakes.search import Question
 from tidings.spark.format.portions import Piece, portions, read
-from tidings.spark.lakes.grouping import Grouping, names_in
-from tidings.spark.lakes.layout import Columns, columns_of
-from tidings.spark.lakes.search import Question
 from tidings.spark.matching.asking import Asking
 from tidings.spark.matching.matches import Matches
 from tidings.spark.matching.parts import Concerned, cut, needed

@@ -26,13 +26,13 @@ from tidings.broker import refusals
 from tidings.client import connect_sync
 from tidings.client.plain import PlainClient
 from tidings.events import TidingsError
+from tidings.lakes.lake import Lake
 from tidings.spark.archiving.archive import archive
 from tidings.spark.bulk import publishing
 from tidings.spark.bulk.judging import Judged, Table
 from tidings.spark.bulk.publishing import ROOM, Delivering, Publisher, delivered, lanes
 from tidings.spark.bulk.registrations import ALL, registration
 from tidings.spark.format.options import reading
-from tidings.spark.lakes.lake import Lake
 from tidings.spark.streams.stretch import Stretch
 
 pytestmark = pytest.mark.slow

@@ -20,14 +20,14 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from tests.spark.lakes import ODD, fill
+from tests.lakes.filled import ODD, fill
 from tidings.events import Notification, TidingsError
+from tidings.lakes.lake import Lake
+from tidings.lakes.layout import Archived
+from tidings.lakes.search import Question
 from tidings.spark.format.lake_reader import LakeReader, question, spark_schema
 from tidings.spark.format.rows import Rows, columns_of_lake
 from tidings.spark.format.variants import decode, encode
-from tidings.spark.lakes.lake import Lake
-from tidings.spark.lakes.layout import Archived
-from tidings.spark.lakes.search import Question
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 

@@ -12,9 +12,9 @@ import tidings
 from tests.client.brokers import BrokerProcess
 from tidings.broker.tokens import hashed, new_token
 from tidings.client import Event
+from tidings.lakes.layout import EVERYTHING
 from tidings.protocol.records import Rows
 from tidings.spark.format.options import Broker
-from tidings.spark.lakes.layout import EVERYTHING
 from tidings.spark.streams import absence, stretch
 from tidings.spark.streams.absence import Away
 from tidings.spark.streams.stretch import Stretch, read_rows

@@ -23,9 +23,9 @@ from pyspark.sql.variant_utils import VariantUtils
 
 from tidings.events import Notification, TidingsError
 from tidings.events.values import element_order, scalar
+from tidings.lakes.layout import Archived
 from tidings.spark.format.rows import Rows
 from tidings.spark.format.variants import decode, encode
-from tidings.spark.lakes.layout import Archived
 
 NOON = datetime(2026, 11, 16, 12, 0, 0, 250_001, tzinfo=UTC)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.spark.lakes import ODD, fill
+from tests.lakes.filled import ODD, fill
 from tidings.events import Filter
 from tidings.spark.matching.audit import Audit
 

@@ -6,10 +6,10 @@ PySpark nor Java: the first session does.
 
 ::
 
-    lakes       events kept for as long as one likes        format      DataFrames of events
-    streams     reading from brokers                        matching    who wants what of a lake
-    archiving   from brokers into a lake                    columns     filters as conditions
-    bulk        subscriptions by the million                statistics  what events are like
+    streams     reading from brokers                    format      DataFrames of events
+    archiving   from brokers into a lake                matching    who wants what of a lake
+    bulk        subscriptions by the million            columns     filters as conditions
+    statistics  what events are like
 """
 
 from importlib import import_module
@@ -25,13 +25,9 @@ if TYPE_CHECKING:
     from tidings.spark.bulk.deliver import deliver
     from tidings.spark.columns.columns import column, maybe
     from tidings.spark.format.events import events
-    from tidings.spark.lakes.history import History
-    from tidings.spark.lakes.lake import Lake
     from tidings.spark.matching.match import match
 
 __all__ = [
-    "History",
-    "Lake",
     "NoJavaError",
     "archive",
     "column",
@@ -44,8 +40,6 @@ __all__ = [
 ]
 
 _WHERE: Final = {
-    "History": "lakes.history",
-    "Lake": "lakes.lake",
     "archive": "archiving.archive",
     "column": "columns.columns",
     "deliver": "bulk.deliver",

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from tidings.client.address import Tls
 from tidings.client.positions import read_cursor
 from tidings.events import TidingsError
+from tidings.lakes.lake import Lake
 from tidings.spark.archiving.course import WRITER, Course, GapError, Report
 from tidings.spark.archiving.hands import Hands, OwnHands, SparkHands
 from tidings.spark.format.options import Broker, OnGap
-from tidings.spark.lakes.lake import Lake
 from tidings.spark.streams.absence import Stopped
 from tidings.spark.streams.watch import Watch
 

@@ -10,12 +10,12 @@ from typing import Any, Final, Literal, NamedTuple
 
 from tidings.client.positions import cursor_text
 from tidings.events import TidingsError
+from tidings.lakes.lake import Gap, Lake, LakeError
 from tidings.protocol.epochs import comes_after, is_closed
 from tidings.protocol.requests import Cursor
 from tidings.spark.archiving.hands import Hands
 from tidings.spark.archiving.haul import Haul, Hauled
 from tidings.spark.format.options import Broker
-from tidings.spark.lakes.lake import Gap, Lake, LakeError
 from tidings.spark.streams.stretch import Stretch, split
 from tidings.spark.streams.watch import Watch
 

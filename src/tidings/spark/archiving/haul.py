@@ -14,9 +14,9 @@ from typing import Final
 import pyarrow as pa
 
 from tidings.events import Filter, TidingsError
+from tidings.lakes.files import Written, write
+from tidings.lakes.filling import rows_to_table
 from tidings.spark.format.options import Broker
-from tidings.spark.lakes.files import Written, write
-from tidings.spark.lakes.filling import rows_to_table
 from tidings.spark.streams.absence import Away, Gone, Stopped
 from tidings.spark.streams.stretch import Stretch, read_rows
 

@@ -26,11 +26,11 @@ from typing import IO, Final
 import msgspec
 
 from tidings.events import Filter, TidingsError
+from tidings.lakes.lake import Lake
+from tidings.lakes.ledger import STREAM, Ledger
 from tidings.matching import Index, warm
 from tidings.protocol.requests import Cursor
 from tidings.spark.bulk.registrations import Entry, Registrations
-from tidings.spark.lakes.lake import Lake
-from tidings.spark.lakes.ledger import STREAM, Ledger
 
 FORMAT: Final = 1
 _SNAPSHOTS: Final = "_snapshots"

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tidings.client import ConnectionFailed
 from tidings.events import TidingsError
+from tidings.lakes.lake import EVERYTHING, Lake
 from tidings.spark.archiving.archive import archive
 from tidings.spark.bulk.bulk import Keeper
 from tidings.spark.bulk.lock import locked
@@ -32,7 +33,6 @@ from tidings.spark.bulk.registrations import ALL
 from tidings.spark.bulk.tally import METRICS, Report, Tally
 from tidings.spark.failures import cause
 from tidings.spark.format.options import Broker, OnGap
-from tidings.spark.lakes.lake import EVERYTHING, Lake
 from tidings.spark.streams.absence import Patience
 
 if TYPE_CHECKING:

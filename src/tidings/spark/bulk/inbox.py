@@ -24,8 +24,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tidings.events import TidingsError
-from tidings.spark.lakes.delta import DeltaTable, commit, first_line, found
-from tidings.spark.lakes.files import File, Written, statistics
+from tidings.lakes.delta import DeltaTable, commit, first_line, found
+from tidings.lakes.files import File, Written, statistics
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -45,7 +45,7 @@ class Table:
     def now(self) -> dict[str, Any]:
         """Which table it is, and how far."""
         if not self._name:
-            from tidings.spark.lakes.lake import Lake
+            from tidings.lakes.lake import Lake
 
             self._position.cursor()  # is there one?
             self._name = Lake(self._path).name

@@ -83,7 +83,7 @@ class Registrations:
     """The last word under each name, whichever order they come in.
 
     >>> from datetime import UTC
-    >>> from tidings.spark.lakes.layout import Archived
+    >>> from tidings.lakes.layout import Archived
     >>> said = registration("desk-7", "price > 5")
     >>> known = Registrations()
     >>> change = known.hear([Archived("paris", 1, datetime(2026, 11, 16, tzinfo=UTC), said)])

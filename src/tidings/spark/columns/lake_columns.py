@@ -17,10 +17,10 @@ from pyspark.sql.types import BooleanType, NullType, StructType
 
 from tidings.events import Filter
 from tidings.events.encoding import encode_json
+from tidings.lakes.grouping import Grouping, names_in
+from tidings.lakes.layout import FIXED, REST, Columns
 from tidings.spark.columns.attributes import Attribute, Attributes
 from tidings.spark.columns.expressions import condition_of_kinds, either
-from tidings.spark.lakes.grouping import Grouping, names_in
-from tidings.spark.lakes.layout import FIXED, REST, Columns
 
 _FIXED = {field.name: field.dataType for field in from_arrow_schema(FIXED)}
 

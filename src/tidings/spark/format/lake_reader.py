@@ -17,11 +17,11 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from tidings.events import TidingsError
+from tidings.lakes.layout import columns_of, days, to_events
+from tidings.lakes.search import Question
+from tidings.lakes.sifting import Sieve
 from tidings.spark.format.options import AS_OF, folder_of, refuse_path
 from tidings.spark.format.portions import Portion, plain, portions, read
-from tidings.spark.lakes.layout import columns_of, days, to_events
-from tidings.spark.lakes.search import Question
-from tidings.spark.lakes.sifting import Sieve
 
 _OPTIONS: Final = ("lake", "filter", "since", "until")
 _DAY: Final = "day"

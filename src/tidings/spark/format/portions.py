@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tidings.spark.lakes.errors import reading
+from tidings.lakes.errors import reading
 
 ROWS: Final = 32_768
 """So many rows are read at once."""

@@ -41,9 +41,9 @@ from pyspark.sql.types import (
 
 from tidings.client import Event
 from tidings.events import TidingsError
+from tidings.lakes.search import Question
 from tidings.spark.columns.attributes import is_variants
 from tidings.spark.format.variants import variants
-from tidings.spark.lakes.search import Question
 
 GENERIC: Final = (
     "id STRING, stream STRING, tick BIGINT, time TIMESTAMP, attributes MAP<STRING,VARIANT>"

@@ -20,7 +20,7 @@ from tidings.spark.format.sink import BatchWriter, StreamWriter
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tidings.spark.lakes.search import Question
+    from tidings.lakes.search import Question
 
 
 _T = TypeVar("_T")

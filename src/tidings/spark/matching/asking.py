@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from tidings.events import TidingsError
+from tidings.lakes.grouping import Grouping
 from tidings.spark.format.portions import ROWS
-from tidings.spark.lakes.grouping import Grouping
 from tidings.spark.matching.matches import Matches, lists
 
 _PAIRS: Final = 4_000_000

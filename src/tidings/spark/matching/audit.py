@@ -35,12 +35,12 @@ from tidings.client.positions import Beginning, cursor_text
 from tidings.events import Filter, TidingsError
 from tidings.events.encoding import encode_json
 from tidings.events.strings import Types
+from tidings.lakes.grouping import names_in
+from tidings.lakes.pruning import Place, Window
+from tidings.lakes.search import Question, schema_of
 from tidings.spark.failures import cause
 from tidings.spark.format.portions import Portion, portions
 from tidings.spark.jobs import carry_out
-from tidings.spark.lakes.grouping import names_in
-from tidings.spark.lakes.pruning import Place, Window
-from tidings.spark.lakes.search import Question, schema_of
 from tidings.spark.matching import snapshot
 from tidings.spark.matching.asking import KINDS, kind_of
 from tidings.spark.matching.audit_report import Summary, moment, report, span

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from tidings.client.positions import cursor_text
-from tidings.spark.lakes.layout import EPOCH, MICROSECOND
-from tidings.spark.lakes.pruning import Place, Window
+from tidings.lakes.layout import EPOCH, MICROSECOND
+from tidings.lakes.pruning import Place, Window
 
 _TIME: Final = "%Y-%m-%d %H:%M:%S"
 

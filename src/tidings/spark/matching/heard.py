@@ -17,12 +17,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tidings.lakes.files import DELTAS, RISING
+from tidings.lakes.grouping import Grouping
+from tidings.lakes.layout import FIXED, columns_of
+from tidings.lakes.search import Question
+from tidings.lakes.sifting import Sieve
 from tidings.spark.format.portions import Portion, read
-from tidings.spark.lakes.files import DELTAS, RISING
-from tidings.spark.lakes.grouping import Grouping
-from tidings.spark.lakes.layout import FIXED, columns_of
-from tidings.spark.lakes.search import Question
-from tidings.spark.lakes.sifting import Sieve
 from tidings.spark.matching import snapshot
 from tidings.spark.matching.asking import KINDS, Asking
 from tidings.spark.matching.matches import Matches, ends

@@ -21,13 +21,13 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import ArrayType, DataType, IntegerType, LongType, StringType, StructType
 
 from tidings.events import Filter, TidingsError
+from tidings.lakes.grouping import Grouping, names_in
+from tidings.lakes.layout import columns_of
+from tidings.lakes.pruning import Place, Window
+from tidings.lakes.search import Question
+from tidings.lakes.sifting import Sieve
 from tidings.spark.columns.attributes import quoted
 from tidings.spark.format.lake_reader import LakeReader, Share, plain_columns
-from tidings.spark.lakes.grouping import Grouping, names_in
-from tidings.spark.lakes.layout import columns_of
-from tidings.spark.lakes.pruning import Place, Window
-from tidings.spark.lakes.search import Question
-from tidings.spark.lakes.sifting import Sieve
 from tidings.spark.matching import snapshot
 from tidings.spark.matching.asking import Asking, kind_of
 from tidings.spark.matching.matches import Matches

@@ -24,8 +24,8 @@ from tidings.events import Conjunction, Constraint, Filter, TidingsError
 from tidings.events.intervals import ORDERS, Intervals
 from tidings.events.strings import Strings
 from tidings.events.values import STRING, domain_of
+from tidings.lakes.layout import EPOCH, MICROSECOND, REST, Columns
 from tidings.matching import Index
-from tidings.spark.lakes.layout import EPOCH, MICROSECOND, REST, Columns
 
 _FEW: Final = 64
 """A filter that admits more values than this of an attribute is not cut by it."""

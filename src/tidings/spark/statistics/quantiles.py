@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidings.events.encoding import decode_json
+from tidings.lakes.layout import REST
 from tidings.routing.statistics import GREATEST, Attribute, Distribution, Statistics
-from tidings.spark.lakes.layout import REST
 
 STEPS: Final = 64
 """Between so many and one more quantiles lie equally many events."""

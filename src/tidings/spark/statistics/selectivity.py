@@ -17,10 +17,10 @@ import pyarrow as pa
 
 from tidings.events import Conjunction, Constraint, Filter, TidingsError
 from tidings.events.intervals import ORDERS, Intervals
+from tidings.lakes.grouping import Grouping, names_in
+from tidings.lakes.layout import columns_of
 from tidings.routing import Statistics, reduction
 from tidings.routing.joins import Stretch, gaps
-from tidings.spark.lakes.grouping import Grouping, names_in
-from tidings.spark.lakes.layout import columns_of
 from tidings.spark.matching.asking import Asking
 from tidings.spark.matching.matches import Matches
 

@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidings.events.encoding import decode_json, encode_json
+from tidings.lakes.layout import REST, columns_of
 from tidings.routing.statistics import LONGEST_LISTED, Attribute, Statistics
-from tidings.spark.lakes.layout import REST, columns_of
 from tidings.spark.statistics.quantiles import (
     FEWEST,
     ORDERED,

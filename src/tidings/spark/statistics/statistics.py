@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from tidings.events import Filter, TidingsError
+from tidings.lakes.lake import Lake
 from tidings.routing import Statistics
 from tidings.routing.joins import Stretch
 from tidings.spark.failures import cause
 from tidings.spark.format.portions import Piece, read
 from tidings.spark.jobs import carry_out
-from tidings.spark.lakes.lake import Lake
 from tidings.spark.statistics.selectivity import (
     Counts,
     Merger,

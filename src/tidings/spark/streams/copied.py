@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 from tidings.client import Client, CursorTooOld
 from tidings.delivery.copies import FOR
 from tidings.events import Filter
+from tidings.lakes.layout import EVERYTHING
 from tidings.protocol.records import Rows
-from tidings.spark.lakes.layout import EVERYTHING
 from tidings.spark.streams.absence import Gone, Patience, gap
 
 if TYPE_CHECKING:

@@ -22,12 +22,12 @@ from tidings.broker.server import Broker
 from tidings.broker.status import LakeStatus, ask
 from tidings.client import Client
 from tidings.events import Notification, TidingsError
+from tidings.lakes import committed
+from tidings.lakes.committed import Committed
+from tidings.lakes.lake import Lake, LakeError
+from tidings.lakes.layout import Archived
 from tidings.protocol.wire import Welcome
 from tidings.spark.archiving.archive import archive
-from tidings.spark.lakes import committed
-from tidings.spark.lakes.committed import Committed
-from tidings.spark.lakes.lake import Lake, LakeError
-from tidings.spark.lakes.layout import Archived
 
 
 def keeper(tmp_path: Path) -> Broker:

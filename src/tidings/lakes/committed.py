@@ -12,10 +12,10 @@ from urllib.parse import unquote
 
 import msgspec
 
+from tidings.lakes import delta
+from tidings.lakes.files import missing
+from tidings.lakes.lake import Lake, LakeError
 from tidings.protocol.epochs import broker_of
-from tidings.spark.lakes import delta
-from tidings.spark.lakes.files import missing
-from tidings.spark.lakes.lake import Lake, LakeError
 
 _LONG_AGO: Final = 3600.0
 """Seconds after which everything is on the disk."""

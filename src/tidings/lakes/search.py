@@ -16,10 +16,10 @@ import pyarrow.parquet as pq
 
 from tidings.client.positions import Beginning
 from tidings.events import Filter
-from tidings.spark.lakes.errors import LakeError, reading
-from tidings.spark.lakes.layout import FIXED, Columns, columns_of, days, microseconds
-from tidings.spark.lakes.pruning import Statistics, Window, may_match, times
-from tidings.spark.lakes.sifting import Sieve
+from tidings.lakes.errors import LakeError, reading
+from tidings.lakes.layout import FIXED, Columns, columns_of, days, microseconds
+from tidings.lakes.pruning import Statistics, Window, may_match, times
+from tidings.lakes.sifting import Sieve
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -165,7 +165,7 @@ class Question:
 
     def table(self) -> Any:
         """The Delta table; `LakeError` if there is none."""
-        from tidings.spark.lakes import delta  # which tasks of Spark can do without
+        from tidings.lakes import delta  # which tasks of Spark can do without
 
         return delta.found(self.lake, self.version)
 

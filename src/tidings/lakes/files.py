@@ -22,8 +22,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tidings.spark.lakes.errors import LakeError
-from tidings.spark.lakes.layout import FIXED, Columns, columns_of
+from tidings.lakes.errors import LakeError
+from tidings.lakes.layout import FIXED, Columns, columns_of
 
 _INDEXED: Final = 100
 """Of so many columns, the first ones, the log says between what their values lie."""

@@ -16,14 +16,14 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from tidings.events import Notification, TidingsError
-from tidings.spark.lakes import delta, files
-from tidings.spark.lakes import lake as lakes
-from tidings.spark.lakes.committed import existing
-from tidings.spark.lakes.filling import to_table
-from tidings.spark.lakes.lake import Lake, LakeError
-from tidings.spark.lakes.layout import Archived
-from tidings.spark.lakes.ledger import Ledger, Outdated
-from tidings.spark.lakes.search import Question
+from tidings.lakes import delta, files
+from tidings.lakes import lake as lakes
+from tidings.lakes.committed import existing
+from tidings.lakes.filling import to_table
+from tidings.lakes.lake import Lake, LakeError
+from tidings.lakes.layout import Archived
+from tidings.lakes.ledger import Ledger, Outdated
+from tidings.lakes.search import Question
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 import pyarrow.parquet as pq
 
-from tidings.spark.lakes.errors import LakeError
+from tidings.lakes.errors import LakeError
 
 WRITER: Final = "writer/"
 STREAM: Final = "stream/"

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidings.events import Notification
-from tidings.spark.lakes.joining import LARGE, joints
-from tidings.spark.lakes.lake import Lake
-from tidings.spark.lakes.layout import Archived
+from tidings.lakes.joining import LARGE, joints
+from tidings.lakes.lake import Lake
+from tidings.lakes.layout import Archived
 
 DAY = date(2026, 11, 15)
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)

@@ -13,16 +13,16 @@ import pyarrow as pa
 
 from tidings.client.positions import Beginning
 from tidings.events import Filter
-from tidings.spark.lakes import delta, files
-from tidings.spark.lakes.delta import CommitFailedError, DeltaError, first_line
-from tidings.spark.lakes.errors import LakeError
-from tidings.spark.lakes.files import Written
-from tidings.spark.lakes.filling import to_table
-from tidings.spark.lakes.layout import EVERYTHING, Archived, Happened
-from tidings.spark.lakes.ledger import GAP, STREAM, WRITER, Ledger, Outdated
-from tidings.spark.lakes.naming import Naming
-from tidings.spark.lakes.search import schema_of
-from tidings.spark.lakes.view import Gap, View
+from tidings.lakes import delta, files
+from tidings.lakes.delta import CommitFailedError, DeltaError, first_line
+from tidings.lakes.errors import LakeError
+from tidings.lakes.files import Written
+from tidings.lakes.filling import to_table
+from tidings.lakes.layout import EVERYTHING, Archived, Happened
+from tidings.lakes.ledger import GAP, STREAM, WRITER, Ledger, Outdated
+from tidings.lakes.naming import Naming
+from tidings.lakes.search import schema_of
+from tidings.lakes.view import Gap, View
 
 __all__ = ["EVERYTHING", "Archived", "Gap", "Lake", "LakeError", "View"]
 
@@ -37,7 +37,7 @@ class Lake:
 
     Readers see what was committed, all of it, and nothing else; also while somebody writes, or
     was killed while writing. Several programs and threads may use a lake at the same time. How
-    events become rows is said in `tidings.spark.lakes.layout`; a lake's files are by `day`.
+    events become rows is said in `tidings.lakes.layout`; a lake's files are by `day`.
 
     >>> from datetime import UTC, datetime
     >>> from tempfile import TemporaryDirectory
@@ -220,7 +220,7 @@ class Lake:
     def compact(self, *, keep: timedelta = _KEEP) -> dict[str, int]:
         """Join small files, and delete what is not needed; how many of each.
 
-        Which are joined is said in `tidings.spark.lakes.joining`. Files that were replaced, or
+        Which are joined is said in `tidings.lakes.joining`. Files that were replaced, or
         written by somebody who was killed, stay for as long as `keep`, to the next full hour, so
         that whoever reads them now can do so to the end.
         """

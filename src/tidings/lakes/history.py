@@ -36,15 +36,15 @@ from tidings.client import (
 from tidings.client.event import DONE
 from tidings.client.positions import Beginning, cursor_text, read_cursor
 from tidings.events import Filter
+from tidings.lakes.lake import Gap, Lake
+from tidings.lakes.layout import Archived
+from tidings.lakes.past import history, places, read, served, start_of
 from tidings.protocol.messages import Event as NodeEvent
 from tidings.protocol.requests import Cursor
-from tidings.spark.lakes.lake import Gap, Lake
-from tidings.spark.lakes.layout import Archived
-from tidings.spark.lakes.past import history, places, read, served, start_of
 
 __all__ = ["History", "history", "served"]
 
-_log = logging.getLogger("tidings.spark")
+_log = logging.getLogger("tidings.lakes")
 
 _OFTEN: Final = 1.0
 """Brokers are told so often what of the lake is acknowledged."""

@@ -10,12 +10,12 @@ import pyarrow as pa
 
 from tidings.client.positions import Beginning
 from tidings.events import Filter
-from tidings.spark.lakes.joining import Joint, joints
-from tidings.spark.lakes.layout import Archived
-from tidings.spark.lakes.ledger import GAP, STREAM, WRITER
-from tidings.spark.lakes.order import in_order
-from tidings.spark.lakes.pruning import Window
-from tidings.spark.lakes.search import Search, schema_of
+from tidings.lakes.joining import Joint, joints
+from tidings.lakes.layout import Archived
+from tidings.lakes.ledger import GAP, STREAM, WRITER
+from tidings.lakes.order import in_order
+from tidings.lakes.pruning import Window
+from tidings.lakes.search import Search, schema_of
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

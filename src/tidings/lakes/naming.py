@@ -11,7 +11,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from tidings.spark.lakes.layout import FIXED, KINDS, Columns, columns_of
+from tidings.lakes.layout import FIXED, KINDS, Columns, columns_of
 
 _NAME: Final = re.compile(r"(?!_)[\w.:@/#+-]{1,128}")
 MOST: Final = 1_000

@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidings.spark.lakes.layout import KINDS, Archived, to_events
-from tidings.spark.lakes.search import Search
+from tidings.lakes.layout import KINDS, Archived, to_events
+from tidings.lakes.search import Search
 
 _ORDER: Final = [("time", "ascending"), ("stream", "ascending"), ("tick", "ascending")]
 _AT_ONCE: Final = 1_000

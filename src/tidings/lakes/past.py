@@ -13,11 +13,11 @@ import pyarrow.parquet as pq
 from tidings.client.positions import Beginning
 from tidings.delivery.copies import FOR
 from tidings.events import Filter
+from tidings.lakes.grouping import names_in
+from tidings.lakes.lake import EVERYTHING, Lake, LakeError, View
+from tidings.lakes.layout import Archived
+from tidings.lakes.pruning import exactly
 from tidings.protocol.requests import Cursor
-from tidings.spark.lakes.grouping import names_in
-from tidings.spark.lakes.lake import EVERYTHING, Lake, LakeError, View
-from tidings.spark.lakes.layout import Archived
-from tidings.spark.lakes.pruning import exactly
 
 _INSTANT: Final = timedelta(microseconds=1)
 

@@ -27,8 +27,8 @@ from tidings.events.intervals import (
     after_prefix,
 )
 from tidings.events.strings import Strings
+from tidings.lakes.layout import DAY, EPOCH, MICROSECOND, REST, Columns, microseconds
 from tidings.protocol.requests import Cursor
-from tidings.spark.lakes.layout import DAY, EPOCH, MICROSECOND, REST, Columns, microseconds
 
 Statistics = Mapping[str, Any]
 """What the log says of one file, by the names of `DeltaTable.get_add_actions(flatten=True)`."""

@@ -16,8 +16,7 @@ import pyarrow.compute as pc
 
 from tidings.events import TidingsError
 from tidings.events.encoding import encode_json, to_plain
-from tidings.protocol.records import Rows
-from tidings.spark.lakes.layout import (
+from tidings.lakes.layout import (
     EPOCH,
     KINDS,
     MICROSECOND,
@@ -26,7 +25,8 @@ from tidings.spark.lakes.layout import (
     days,
     microseconds,
 )
-from tidings.spark.lakes.naming import Naming
+from tidings.lakes.naming import Naming
+from tidings.protocol.records import Rows
 
 _BIG: Final = 2**53
 _KIND_OF: Final[dict[type, str]] = {

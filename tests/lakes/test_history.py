@@ -21,10 +21,10 @@ from tests.network.brokers import HASTY, ODD, PATIENCE, Network, eventually
 from tests.spark.brokers import Here
 from tidings.client import ClientClosed, CursorTooOld, Event, PlainClient
 from tidings.client.positions import read_cursor
+from tidings.lakes.history import History, history
+from tidings.lakes.lake import Gap, Lake, LakeError
+from tidings.lakes.layout import Archived
 from tidings.spark.archiving.archive import archive
-from tidings.spark.lakes.history import History, history
-from tidings.spark.lakes.lake import Gap, Lake, LakeError
-from tidings.spark.lakes.layout import Archived
 
 
 @contextmanager
@@ -356,7 +356,7 @@ def test_a_durable_one_that_is_killed_in_the_lake_begins_there_again(
 ) -> None:
     """Behind what it has acknowledged, as far as the broker was told of that."""
     broker, lake = split
-    monkeypatch.setattr("tidings.spark.lakes.history._OFTEN", often)
+    monkeypatch.setattr("tidings.lakes.history._OFTEN", often)
     with connected(broker) as client:
         events = History(client, lake, "TRUE", since="paris:2", durable="desk")
         events.get().ack_soon()  # and then it is gone, without a word

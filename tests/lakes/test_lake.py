@@ -19,12 +19,12 @@ from hypothesis import strategies as st
 
 from tests.oracles import filters as oracle
 from tidings import Filter, Notification
-from tidings.spark.lakes import delta, order
-from tidings.spark.lakes.filling import to_table
-from tidings.spark.lakes.lake import Gap, Lake, LakeError
-from tidings.spark.lakes.layout import FIXED, Archived, to_events
-from tidings.spark.lakes.pruning import Window, may_match
-from tidings.spark.lakes.search import Search
+from tidings.lakes import delta, order
+from tidings.lakes.filling import to_table
+from tidings.lakes.lake import Gap, Lake, LakeError
+from tidings.lakes.layout import FIXED, Archived, to_events
+from tidings.lakes.pruning import Window, may_match
+from tidings.lakes.search import Search
 
 BEGIN = datetime(2026, 11, 15, 23, 59, 58, tzinfo=UTC)
 """Two seconds before a new day."""
@@ -221,8 +221,8 @@ WRITE = """
 import sys
 from datetime import UTC, datetime
 from tidings import Notification
-from tidings.spark.lakes.lake import Lake
-from tidings.spark.lakes.layout import Archived
+from tidings.lakes.lake import Lake
+from tidings.lakes.layout import Archived
 lake = Lake(sys.argv[1])
 now = datetime.now(UTC)
 def some(ticks):
@@ -495,7 +495,7 @@ def test_texts_of_which_parquet_says_nothing_are_found(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It says nothing of a row group with very long ones: then others cannot speak for the file."""
-    monkeypatch.setattr("tidings.spark.lakes.files.ROW_GROUP", 2)
+    monkeypatch.setattr("tidings.lakes.files.ROW_GROUP", 2)
     texts = ["a", "b", "z" * 5_000, "z"]
     said = [event(n, {"s": s}, step=1e-3) for n, s in enumerate(texts, 1)]
     lake.append(said, writer="a", version=1)

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidings.events import Filter, Notification
-from tidings.spark.lakes.layout import REST, Columns, to_notifications
+from tidings.lakes.layout import REST, Columns, to_notifications
 
 _MANY: Final = 16
 """A batch with more combinations of columns than this is looked through row by row."""

@@ -11,10 +11,10 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from tidings.events import Filter, TidingsError
-from tidings.spark.lakes.errors import LakeError
-from tidings.spark.lakes.files import DELTAS, DISTINCT, RISING, ROW_GROUP, Written
-from tidings.spark.lakes.joining import Joint
-from tidings.spark.lakes.layout import EVERYTHING, FIXED
+from tidings.lakes.errors import LakeError
+from tidings.lakes.files import DELTAS, DISTINCT, RISING, ROW_GROUP, Written
+from tidings.lakes.joining import Joint
+from tidings.lakes.layout import EVERYTHING, FIXED
 
 try:
     from deltalake import (
@@ -29,7 +29,7 @@ try:
     from deltalake.transaction import AddAction
 except ImportError as problem:
     raise TidingsError(
-        f"The lake needs Delta ({problem}). Try: pip install 'tidings[spark]'"
+        f"The lake needs Delta ({problem}). Try: pip install 'tidings[lakes]'"
     ) from None
 
 __all__ = ["CommitFailedError", "DeltaError", "DeltaTable"]

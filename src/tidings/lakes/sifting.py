@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 
 from tidings.events import Filter
+from tidings.lakes.grouping import Grouping, names_in
+from tidings.lakes.layout import Columns
 from tidings.matching import Index
-from tidings.spark.lakes.grouping import Grouping, names_in
-from tidings.spark.lakes.layout import Columns
 
 
 class Sieve:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from tests.matching.strategies import PROBES
 from tidings.events import Notification
-from tidings.spark.lakes.lake import Lake
-from tidings.spark.lakes.layout import Archived
+from tidings.lakes.lake import Lake
+from tidings.lakes.layout import Archived
 
 START = datetime(2026, 11, 14, 23, 50, tzinfo=UTC)
 ODD = [
