@@ -36,8 +36,8 @@ from bench.report import Target, console, save, short, show, show_targets
 from tidings import Index
 from tidings.lakes.files import write
 from tidings.lakes.lake import Lake
+from tidings.lakes.portions import ROWS
 from tidings.spark import match, session
-from tidings.spark.format.portions import ROWS
 from tidings.spark.matching.audit import Audit
 from tidings.spark.sessions import session_for_python
 from tidings.workloads import Workload, interval, sparse

@@ -24,7 +24,7 @@ from tidings.spark.archiving import course
 from tidings.spark.archiving.archive import GapError, Report, archive
 from tidings.spark.archiving.hands import OwnHands
 from tidings.spark.archiving.haul import Haul, Hauled
-from tidings.spark.format.options import Broker
+from tidings.spark.streams.broker import Broker
 from tidings.spark.streams.watch import Watch
 
 pytestmark = pytest.mark.slow

@@ -8,9 +8,9 @@ import pytest
 
 from tidings.events import Filter, TidingsError
 from tidings.lakes.grouping import Grouping
+from tidings.matching.matches import Matches, lists
 from tidings.spark.matching import asking
 from tidings.spark.matching.asking import Asking
-from tidings.spark.matching.matches import Matches, lists
 
 COLUMNS = {"x": {"integer": "x"}}
 ROWS = pa.record_batch({"x": pa.array(range(3_000)), "rest": pa.nulls(3_000, pa.string())})

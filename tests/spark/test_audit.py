@@ -21,9 +21,9 @@ from tests.lakes.filled import ODD, START, fill
 from tests.spark.cluster import Cluster
 from tests.spark.test_lake_match import random_filters
 from tidings.events import Filter, Schema, TidingsError
+from tidings.lakes import portions
 from tidings.lakes.lake import Lake
 from tidings.lakes.layout import Archived
-from tidings.spark.format import portions
 from tidings.spark.matching import heard as written
 from tidings.spark.matching import snapshot
 from tidings.spark.matching.audit import Audit

@@ -16,10 +16,10 @@ from tests.matching.strategies import filters
 from tidings.events import Filter, TidingsError
 from tidings.lakes.grouping import Grouping, names_in
 from tidings.lakes.layout import Columns, columns_of
+from tidings.lakes.portions import Piece, portions, read
 from tidings.lakes.search import Question
-from tidings.spark.format.portions import Piece, portions, read
+from tidings.matching.matches import Matches
 from tidings.spark.matching.asking import Asking
-from tidings.spark.matching.matches import Matches
 from tidings.spark.matching.parts import Concerned, cut, needed
 
 Rows = tuple[Columns, list[pa.RecordBatch]]

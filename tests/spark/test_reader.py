@@ -28,10 +28,11 @@ from tidings.spark.bulk.registrations import ALL, registration
 from tidings.spark.format import bounds as bounds_module
 from tidings.spark.format import reader as reader_module
 from tidings.spark.format.bounds import find_bounds
-from tidings.spark.format.options import Broker, reading
+from tidings.spark.format.options import reading
 from tidings.spark.format.reader import BatchReader, StreamReader
 from tidings.spark.streams import places
 from tidings.spark.streams.absence import Gone
+from tidings.spark.streams.broker import Broker
 
 pytestmark = pytest.mark.slow
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from tests.matching.strategies import SCHEMA, filters
 from tidings.events import Filter, Notification, TidingsError
+from tidings.matching.matches import Matches
 from tidings.spark.matching import snapshot
-from tidings.spark.matching.matches import Matches
 
 
 @given(st.dictionaries(st.text(max_size=3), filters, max_size=6))

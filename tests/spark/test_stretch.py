@@ -14,9 +14,9 @@ from tidings.broker.tokens import hashed, new_token
 from tidings.client import Event
 from tidings.lakes.layout import EVERYTHING
 from tidings.protocol.records import Rows
-from tidings.spark.format.options import Broker
 from tidings.spark.streams import absence, stretch
 from tidings.spark.streams.absence import Away
+from tidings.spark.streams.broker import Broker
 from tidings.spark.streams.stretch import Stretch, read_rows
 
 pytestmark = pytest.mark.slow

@@ -15,8 +15,8 @@ from tidings.client import connect_sync
 from tidings.events import Filter, TidingsError
 from tidings.lakes.lake import Lake
 from tidings.spark.archiving.archive import GapError, Report, archive
+from tidings.spark.interrupts import Stopped
 from tidings.spark.sessions import session_or_none
-from tidings.spark.streams.absence import Stopped
 
 
 def archive_events(

@@ -12,9 +12,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from tidings.spark.streams.absence import Stopped
+from tidings.events import TidingsError
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+class Stopped(TidingsError):  # noqa: N818
+    """Somebody has stopped what was going on."""
 
 
 @contextmanager

@@ -20,8 +20,8 @@ from tidings.events import TidingsError
 from tidings.lakes.lake import Lake
 from tidings.spark.archiving.course import WRITER, Course, GapError, Report
 from tidings.spark.archiving.hands import Hands, OwnHands, SparkHands
-from tidings.spark.format.options import Broker, OnGap
-from tidings.spark.streams.absence import Stopped
+from tidings.spark.interrupts import Stopped
+from tidings.spark.streams.broker import Broker, OnGap
 from tidings.spark.streams.watch import Watch
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from tidings.protocol.epochs import comes_after, is_closed
 from tidings.protocol.requests import Cursor
 from tidings.spark.archiving.hands import Hands
 from tidings.spark.archiving.haul import Haul, Hauled
-from tidings.spark.format.options import Broker
+from tidings.spark.streams.broker import Broker
 from tidings.spark.streams.stretch import Stretch, split
 from tidings.spark.streams.watch import Watch
 

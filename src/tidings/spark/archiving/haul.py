@@ -16,8 +16,9 @@ import pyarrow as pa
 from tidings.events import Filter, TidingsError
 from tidings.lakes.files import Written, write
 from tidings.lakes.filling import rows_to_table
-from tidings.spark.format.options import Broker
-from tidings.spark.streams.absence import Away, Gone, Stopped
+from tidings.spark.interrupts import Stopped
+from tidings.spark.streams.absence import Away, Gone
+from tidings.spark.streams.broker import Broker
 from tidings.spark.streams.stretch import Stretch, read_rows
 
 _BYTES: Final = 64 << 20

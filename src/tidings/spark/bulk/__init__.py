@@ -1,1 +1,1 @@
-"""Bulk subscriptions: what was registered, who wants an event, and how they get it."""
+"""Bulk subscriptions: what was registered, who wants an event, and how they are told of it."""

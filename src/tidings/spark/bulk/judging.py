@@ -62,7 +62,7 @@ class Table:
         return {str(s): int(t) for s, t in said["cursor"].items()}
 
 
-def subscriptions(table: str, cursor: Cursor) -> Index:
+def index_of(table: str, cursor: Cursor) -> Index:
     """The index of what was in force, which this process keeps and moves from batch to batch."""
     from tidings.spark.bulk.bulk import bulk
 

@@ -34,12 +34,12 @@ from pyspark.sql.datasource import InputPartition
 
 from tidings.client import PublishRefusedForNow, connect_sync
 from tidings.delivery.copies import FOR
-from tidings.events import Notification, TidingsError
+from tidings.events import Filter, Notification, TidingsError
 from tidings.protocol.records import Rows
-from tidings.spark.bulk.judging import Judged, subscriptions, wanted
+from tidings.spark.bulk.judging import Judged, index_of, wanted
 from tidings.spark.bulk.registrations import ID, deliveries
-from tidings.spark.format.letters import DeadLetters
-from tidings.spark.format.options import Reading
+from tidings.spark.letters import DeadLetters
+from tidings.spark.streams.broker import Broker, OnGap
 from tidings.spark.streams.stretch import Gone, Stretch, read_rows
 
 ROOM: Final = 1 << 20
@@ -89,16 +89,27 @@ def lanes(stretches: Iterable[Judged], session: str, *, broker: str) -> list[Del
     return found
 
 
-def delivered(task: Delivering, options: Reading) -> Iterator[pa.RecordBatch]:
-    """Deliver what somebody wants of a stretch; gives one row of `COUNTS`."""
-    assert options.subscriptions is not None
+def delivered(
+    task: Delivering,
+    broker: Broker,
+    filter: Filter,
+    *,
+    on_gap: OnGap,
+    subscriptions: str,
+    dead_letters: str,
+) -> Iterator[pa.RecordBatch]:
+    """Deliver what somebody wants of a stretch; gives one row of `COUNTS`.
+
+    `subscriptions` is the lake of registrations, and `dead_letters` the folder for deliveries that
+    cannot be published.
+    """
     stretch = task.judged.stretch
-    index = subscriptions(options.subscriptions, task.judged.cursor)
+    index = index_of(subscriptions, task.judged.cursor)
     matched = names = 0
     times = last = 0.0
     moment = _moment(last)
-    with Publisher(task, options) as publisher:
-        for rows in _rows(stretch, options, publisher):
+    with Publisher(task, broker, dead_letters) as publisher:
+        for rows in _rows(stretch, broker, filter, on_gap, publisher):
             said = [_bare(record) for record in rows.records]
             for place, found in wanted(said, index):
                 if rows.times[place] != last:  # many events have the same
@@ -116,13 +127,15 @@ def delivered(task: Delivering, options: Reading) -> Iterator[pa.RecordBatch]:
     yield pa.RecordBatch.from_arrays(arrays, schema=_COLUMNS)
 
 
-def _rows(stretch: Stretch, options: Reading, publisher: Publisher) -> Iterator[Rows]:
+def _rows(
+    stretch: Stretch, broker: Broker, filter: Filter, on_gap: OnGap, publisher: Publisher
+) -> Iterator[Rows]:
     while True:
         try:
-            yield from read_rows(stretch, options.broker, options.filter)
+            yield from read_rows(stretch, broker, filter)
             return
         except Gone as gone:
-            if options.on_gap == "fail":
+            if on_gap == "fail":
                 raise
             if gone.upto <= gone.after:  # the log is lost: the next batch begins with the new one
                 return
@@ -145,10 +158,8 @@ def _moment(seconds: float) -> datetime:
 class Publisher:
     """Publishes the deliveries of one stretch, those that an earlier try has not."""
 
-    def __init__(self, task: Delivering, options: Reading) -> None:
-        assert options.dead_letters is not None
-        self._task, self._folder = task, options.dead_letters
-        self._broker = broker = options.broker
+    def __init__(self, task: Delivering, broker: Broker, dead_letters: str) -> None:
+        self._task, self._broker, self._folder = task, broker, dead_letters
         self._client = connect_sync(
             broker.url,
             token=broker.token,

@@ -91,7 +91,7 @@ def _asked(filter: Filter, schema: StructType, where: Column) -> Column:
     def ask(batches: Any) -> Any:
         import numpy as np
 
-        from tidings.spark.matching.matches import Matches
+        from tidings.matching.matches import Matches
 
         matches: Matches | None = None
         for batch in batches:

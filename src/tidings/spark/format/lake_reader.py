@@ -18,10 +18,10 @@ from pyspark.sql.types import StructType
 
 from tidings.events import TidingsError
 from tidings.lakes.layout import columns_of, days, to_events
+from tidings.lakes.portions import Portion, plain, portions, read
 from tidings.lakes.search import Question
 from tidings.lakes.sifting import Sieve
 from tidings.spark.format.options import AS_OF, folder_of, refuse_path
-from tidings.spark.format.portions import Portion, plain, portions, read
 
 _OPTIONS: Final = ("lake", "filter", "since", "until")
 _DAY: Final = "day"

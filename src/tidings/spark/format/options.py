@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Literal, cast
 from urllib.parse import unquote, urlsplit
 
-from tidings.client.address import DEFAULT, Tls, read_address
+from tidings.client.address import DEFAULT, read_address
 from tidings.client.positions import beginning
 from tidings.events import Filter, TidingsError
 from tidings.protocol.requests import Since
+from tidings.spark.streams.broker import Broker, OnGap
 
 _BOTH: Final = ("url", "token", "timeout", "authority")
 _READING: Final = (
@@ -38,19 +39,6 @@ _AT_A_TIME: Final = 1_000_000
 """Whatever has gathered, a batch of a stream has no more ticks, so that it ends before long."""
 _SPARKS: Final = frozenset({"checkpointlocation", "queryname"})
 """What Spark itself says to every format."""
-
-OnGap = Literal["fail", "continue"]
-
-
-@dataclass(frozen=True)
-class Broker:
-    """Where the broker is, and how long it may be away before a task fails."""
-
-    url: str = DEFAULT
-    token: str | None = field(default=None, repr=False)
-    timeout: float = 30.0
-    authority: Tls = None
-    """Of its certificate; a file that all who read can see."""
 
 
 @dataclass(frozen=True)

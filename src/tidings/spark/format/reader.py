@@ -33,7 +33,7 @@ from tidings.events import TidingsError
 from tidings.events.values import parse_time
 from tidings.protocol.epochs import comes_after
 from tidings.protocol.requests import Cursor
-from tidings.spark.bulk.judging import Judged, Table, subscriptions, wanted
+from tidings.spark.bulk.judging import Judged, Table, index_of, wanted
 from tidings.spark.bulk.publishing import TICKS, Delivering, delivered, lanes
 from tidings.spark.format.bounds import Bounds, left, lost
 from tidings.spark.format.options import Reading, time_text
@@ -234,17 +234,26 @@ def _batches(
     fail, is_judged = options.on_mismatch == "fail", options.subscriptions is not None
     match partition:
         case Delivering():
-            yield from delivered(partition, options)
+            assert options.subscriptions is not None
+            assert options.dead_letters is not None
+            yield from delivered(
+                partition,
+                options.broker,
+                filter,
+                on_gap=options.on_gap,
+                subscriptions=options.subscriptions,
+                dead_letters=options.dead_letters,
+            )
         case Judged(stretch, cursor):
             assert options.subscriptions is not None
-            index = subscriptions(options.subscriptions, cursor)
+            index = index_of(options.subscriptions, cursor)
             rows = Rows(schema, fail=fail, judged=is_judged)
-            for events in read(stretch, options, filter):
+            for events in read(stretch, options.broker, filter, on_gap=options.on_gap):
                 found = dict(wanted([event.notification for event in events], index))
                 if found:
                     yield rows.batch([events[place] for place in found], list(found.values()))
         case Stretch():  # else there is nothing to read
             rows = Rows(schema, fail=fail)
-            for events in read(partition, options, filter):
+            for events in read(partition, options.broker, filter, on_gap=options.on_gap):
                 yield rows.batch(events)
     settle()

@@ -33,10 +33,10 @@ from pyspark.sql.types import StructType
 
 from tidings.client import Client, PublishRefusedForNow, connect
 from tidings.events import Notification, TidingsError
-from tidings.spark.format.letters import DeadLetters
 from tidings.spark.format.notifications import PLAIN, Notifications
 from tidings.spark.format.options import Writing
 from tidings.spark.format.staging import Manifest, Row, Staging
+from tidings.spark.letters import DeadLetters
 
 _LOOK: Final = 0.2
 """How often to look whether the broker still takes something, in seconds."""

@@ -32,6 +32,7 @@ from tidings.events import Notification, TidingsError
 from tidings.protocol.messages import Event
 from tidings.protocol.records import pack_notification
 from tidings.protocol.wire import pack, unpack
+from tidings.spark.disk import sync_folder
 
 _RECORD: Final = 1_000
 """So many rows are written at a time, or fewer, if they have"""
@@ -220,12 +221,3 @@ def _rows(record: _Record) -> list[Row]:
         Row(record.partition, event.tick, event.notification, key)
         for event, key in zip(events, keys, strict=True)
     ]
-
-
-def sync_folder(folder: Path) -> None:
-    """Make a new name in it last."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from tidings.events import TidingsError
 from tidings.lakes.grouping import Grouping
-from tidings.spark.format.portions import ROWS
-from tidings.spark.matching.matches import Matches, lists
+from tidings.lakes.portions import ROWS
+from tidings.matching.matches import Matches, lists
 
 _PAIRS: Final = 4_000_000
 """About so many matches are held at a time, however many an event has."""

@@ -36,10 +36,10 @@ from tidings.events import Filter, TidingsError
 from tidings.events.encoding import encode_json
 from tidings.events.strings import Types
 from tidings.lakes.grouping import names_in
+from tidings.lakes.portions import Portion, portions
 from tidings.lakes.pruning import Place, Window
 from tidings.lakes.search import Question, schema_of
 from tidings.spark.failures import cause
-from tidings.spark.format.portions import Portion, portions
 from tidings.spark.jobs import carry_out
 from tidings.spark.matching import snapshot
 from tidings.spark.matching.asking import KINDS, kind_of
@@ -393,7 +393,7 @@ def _digest(filters: Mapping[Any, Filter]) -> str:
     for key, filter_ in filters.items():
         digest.update(f"{key!r}\t{filter_.to_json()}\n".encode("utf-8", "surrogatepass"))
         constraints = (c for held in filter_.conjunctions for c in held.constraints.values())
-        types |= {id(known): known for known in map(snapshot.types_of, constraints)}
+        types |= {id(known): known for known in (c.types for c in constraints)}
     for known in types.values():  # a filter's JSON does not say which types `IS A` refers to
         digest.update(encode_json(known.parents).encode("utf-8", "surrogatepass"))
     return digest.hexdigest()

@@ -20,12 +20,12 @@ import pyarrow.parquet as pq
 from tidings.lakes.files import DELTAS, RISING
 from tidings.lakes.grouping import Grouping
 from tidings.lakes.layout import FIXED, columns_of
+from tidings.lakes.portions import Portion, read
 from tidings.lakes.search import Question
 from tidings.lakes.sifting import Sieve
-from tidings.spark.format.portions import Portion, read
+from tidings.matching.matches import Matches, ends
 from tidings.spark.matching import snapshot
 from tidings.spark.matching.asking import KINDS, Asking
-from tidings.spark.matching.matches import Matches, ends
 from tidings.spark.matching.parts import Concerned, Stored
 
 _CODES: Final = pa.dictionary(pa.int32(), pa.string())

@@ -26,11 +26,11 @@ from tidings.lakes.layout import columns_of
 from tidings.lakes.pruning import Place, Window
 from tidings.lakes.search import Question
 from tidings.lakes.sifting import Sieve
+from tidings.matching.matches import Matches
 from tidings.spark.columns.attributes import quoted
 from tidings.spark.format.lake_reader import LakeReader, Share, plain_columns
 from tidings.spark.matching import snapshot
 from tidings.spark.matching.asking import Asking, kind_of
-from tidings.spark.matching.matches import Matches
 from tidings.spark.matching.parts import Concerned, Part, Stored, cut, needed
 from tidings.spark.matching.sending import received, sent
 from tidings.spark.workers import settle

@@ -27,13 +27,13 @@ import pyarrow as pa
 
 from tidings.events import Conjunction, Constraint, Filter, TidingsError
 from tidings.events.encoding import decode_json, encode_json, from_plain, to_plain
-from tidings.events.strings import NO_TYPES, IsA, Strings, Types
+from tidings.events.strings import NO_TYPES, Types
 from tidings.events.values import element, scalar
 from tidings.matching.lines import Lines
+from tidings.matching.matches import Matches, Names, names_of
 from tidings.matching.source import NEVER, Source
-from tidings.spark.matching.matches import Matches, Names, names_of
 
-__all__ = ["keys", "matches", "read", "types_of", "write"]
+__all__ = ["keys", "matches", "read", "write"]
 
 FORMAT: Final = "tidings filters"
 VERSION: Final = 2
@@ -101,7 +101,7 @@ def _values(source: Source, lines: Lines) -> bytes:
     for conj, unsaid in source.rest.items():
         numbers = rest[str(conj)] = []
         for name, constraint in unsaid:
-            known = types_of(constraint)
+            known = constraint.types
             number = types.setdefault(id(known), (len(types), known))[0] if len(known) else None
             plain = encode_json(Conjunction({name: constraint}).to_plain())
             numbers.append(distinct.setdefault((plain, number), len(distinct)))
@@ -112,16 +112,6 @@ def _values(source: Source, lines: Lines) -> bytes:
         "rest": rest,
     }
     return encode_json(said).encode()
-
-
-def types_of(constraint: Constraint) -> Types:
-    """The hierarchy that the constraint's `IS A` refers to."""
-    for part in constraint.parts.values():
-        if isinstance(part, Strings):
-            for test in part.passing | part.failing:
-                if isinstance(test, IsA) and len(test.types):
-                    return test.types
-    return NO_TYPES
 
 
 class Snapshot:

@@ -19,10 +19,10 @@ from tidings.events import Conjunction, Constraint, Filter, TidingsError
 from tidings.events.intervals import ORDERS, Intervals
 from tidings.lakes.grouping import Grouping, names_in
 from tidings.lakes.layout import columns_of
+from tidings.matching.matches import Matches
 from tidings.routing import Statistics, reduction
 from tidings.routing.joins import Stretch, gaps
 from tidings.spark.matching.asking import Asking
-from tidings.spark.matching.matches import Matches
 
 _MOST_MERGERS: Final = 10_000
 """So many candidates are looked at."""

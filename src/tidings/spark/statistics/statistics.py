@@ -20,10 +20,10 @@ import pyarrow as pa
 
 from tidings.events import Filter, TidingsError
 from tidings.lakes.lake import Lake
+from tidings.lakes.portions import Piece, read
 from tidings.routing import Statistics
 from tidings.routing.joins import Stretch
 from tidings.spark.failures import cause
-from tidings.spark.format.portions import Piece, read
 from tidings.spark.jobs import carry_out
 from tidings.spark.statistics.selectivity import (
     Counts,

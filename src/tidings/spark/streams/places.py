@@ -15,7 +15,7 @@ from tidings.client import Client, connect
 from tidings.client.positions import read_cursor
 from tidings.events import Filter, TidingsError
 from tidings.protocol.requests import Cursor
-from tidings.spark.format.options import Broker
+from tidings.spark.streams.broker import Broker
 
 _T = TypeVar("_T")
 

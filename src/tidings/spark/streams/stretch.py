@@ -25,8 +25,9 @@ from tidings.protocol import Event as NodeEvent
 from tidings.protocol.epochs import broker_of
 from tidings.protocol.records import Rows
 from tidings.protocol.requests import Cursor
-from tidings.spark.format.options import Broker, OnGap, Reading
-from tidings.spark.streams.absence import Away, Gone, Patience, Stopped, gap
+from tidings.spark.interrupts import Stopped
+from tidings.spark.streams.absence import Away, Gone, Patience, gap
+from tidings.spark.streams.broker import Broker, OnGap
 from tidings.spark.streams.copied import BYTES, MANY, Copied, can_be_copied
 from tidings.spark.streams.places import ends_known_to
 from tidings.spark.streams.told import Told
@@ -73,12 +74,14 @@ def split(start: Cursor, end: Cursor, others: Cursor, *, most: int) -> list[Stre
     ]
 
 
-def read(stretch: Stretch, options: Reading, filter: Filter) -> Iterator[list[Event]]:
+def read(
+    stretch: Stretch, broker: Broker, filter: Filter, *, on_gap: OnGap = "fail"
+) -> Iterator[list[Event]]:
     """The events of a stretch that a filter admits, many at a time and in order.
 
     `TidingsError` if the broker stays away for too long, or no longer keeps them.
     """
-    for found in _read(stretch, options.broker, filter, options.on_gap, None):
+    for found in _read(stretch, broker, filter, on_gap, None):
         yield _events(stretch.stream, found) if isinstance(found, Rows) else found
 
 

@@ -12,7 +12,7 @@ from uuid import uuid4
 import msgspec
 
 from tidings.events import Notification
-from tidings.spark.format.staging import sync_folder
+from tidings.spark.disk import sync_folder
 
 
 class DeadLetters:

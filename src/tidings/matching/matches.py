@@ -1,7 +1,7 @@
 """Matches: a set of filters that batches of events are asked against.
 
 It is an index whose keys are numbers, and the names that the numbers stand for as an Arrow array,
-so that lists of names are made without a string of Python's. Nothing here knows of Spark.
+so that lists of names are made without a string of Python's.
 """
 
 from __future__ import annotations

@@ -28,12 +28,12 @@ from tidings.events import TidingsError
 from tidings.lakes.lake import EVERYTHING, Lake
 from tidings.spark.archiving.archive import archive
 from tidings.spark.bulk.bulk import Keeper
-from tidings.spark.bulk.lock import locked
 from tidings.spark.bulk.registrations import ALL
-from tidings.spark.bulk.tally import METRICS, Report, Tally
+from tidings.spark.delivering.lock import locked
+from tidings.spark.delivering.tally import METRICS, Report, Tally
 from tidings.spark.failures import cause
-from tidings.spark.format.options import Broker, OnGap
 from tidings.spark.streams.absence import Patience
+from tidings.spark.streams.broker import Broker, OnGap
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -92,9 +92,9 @@ def deliver(
     told whether that is where it was. `options` are more of those that the format takes for
     reading.
     """
-    from tidings.spark import install
+    from tidings.spark.format.source import register  # which needs Spark
 
-    install(spark)
+    register(spark)
     place = Path(folder).absolute()
     table = place / "registrations"
     checkpoint = place / ("checkpoint" if inbox is None else "checkpoint-inbox")
@@ -218,7 +218,7 @@ def _publishing(
 def _collecting(
     spark: SparkSession, reading: dict[str, str], checkpoint: Path, inbox: Path
 ) -> StreamingQuery:
-    from tidings.spark.bulk.inbox import Inbox
+    from tidings.spark.delivering.inbox import Inbox
 
     schema = "matches ARRAY<STRING>, id STRING, time TIMESTAMP, attributes STRING"
     rows = spark.readStream.format("tidings").schema(schema).options(**reading).load()
