@@ -11,7 +11,7 @@ import pytest
 
 from tests.cli.conftest import PROGRAM, Run
 from tests.lakes.filled import ODD, fill
-from tests.spark.test_audit import check
+from tests.spark.test_match_folder import check
 from tidings.events import Filter
 from tidings.spark.java import find_java
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.conftest import PROGRAM, Run
 from tests.lakes.filled import ODD, fill
-from tests.spark.test_audit import check
+from tests.spark.test_match_folder import check
 from tidings.events import Filter
 
 
@@ -107,7 +107,7 @@ def test_killed_and_started_again(tmp_path: Path, tidings: Run) -> None:
     arguments += ["--out", str(out), "--master", "none"]
     unfinished = out.with_name("heard.unfinished")
     with subprocess.Popen([*PROGRAM, *arguments], stderr=subprocess.DEVNULL) as process:
-        while not (unfinished / "audit.json").exists():
+        while not (unfinished / "match.json").exists():
             assert process.poll() is None, "it ended before it had begun"
         process.kill()
     if not out.exists():  # else it was faster than we were

@@ -15,8 +15,8 @@ from tidings.cli.match import read_filters
 from tidings.cli.progress import Line, progress
 from tidings.cli.stopping import stops_told
 from tidings.events import Filter, Schema, TidingsError
-from tidings.spark.matching.audit import Audit
-from tidings.spark.matching.audit_report import Summary, moment
+from tidings.spark.matching.folder import MatchFolder
+from tidings.spark.matching.report import Summary, moment
 from tidings.spark.sessions import session_or_none
 
 _BUSIEST: Final = 5
@@ -42,36 +42,38 @@ def match_lake(
         raise TidingsError(f"{filters}: there are no filters in this file")
     until = None if until == "now" else until  # the lake as it is when it begins
     named = _named([filters] if schema_file is None else [filters, schema_file])
-    audit = Audit(lake, wanted, out, since=since, until=until, is_listed=is_listed, named=named)
-    if audit.was_complete:
-        summary = audit.summary()
+    folder = MatchFolder(
+        lake, wanted, out, since=since, until=until, is_listed=is_listed, named=named
+    )
+    if folder.was_complete:
+        summary = folder.summary()
         done = moment(summary.began)
         remark(f"{out}: this was done before, at {done}; remove the folder to do it again")
         _tell(summary)
         return 0
-    if audit.was_begun:
+    if folder.was_begun:
         remark(f"going on with what is in {out}.unfinished")
     began = time.monotonic()
-    summary = _run(audit, master)
+    summary = _run(folder, master)
     _tell(summary, time.monotonic() - began)
     return 0
 
 
-def _run(audit: Audit, master: str) -> Summary:
+def _run(folder: MatchFolder, master: str) -> Summary:
     """Do it; Spark is started first, so that there is nothing to go on with where that fails."""
-    goes_on = f"the same command goes on where it was, with {audit.out}.unfinished"
+    goes_on = f"the same command goes on where it was, with {folder.out}.unfinished"
     line = Line()
     line.starting(master)
     with (
-        stops_told(goes_on if audit.was_begun else "the same command begins anew"),
+        stops_told(goes_on if folder.was_begun else "the same command begins anew"),
         session_or_none("tidings pipeline match", master=master) as spark,
     ):
-        audit.begin()
+        folder.begin()
         with stops_told(goes_on):
-            summary = audit.run(
+            summary = folder.run(
                 spark,
                 lambda events, matches: line.count(
-                    events, audit.events, "events", f", {matches:,} matches"
+                    events, folder.events, "events", f", {matches:,} matches"
                 ),
             )
     line.clear()

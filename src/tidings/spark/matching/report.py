@@ -1,4 +1,4 @@
-"""Reports of audits: what came of one, and how it reads."""
+"""The report on a match of a whole lake: what came of it, and how it reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Heard: who would have heard what, as files that tasks write: one of matches, one of counts.
+"""Tasks of a match: each writes a file of matches, and one of how many they are.
 
 A task is done when its counts are there, which are renamed into place after its matches. What a
 task that was killed leaves behind has another name, and is never read.
@@ -111,7 +111,7 @@ def files_of(folder: Path, number: int) -> tuple[Path, Path]:
 
 
 class Job(NamedTuple):
-    """What all tasks of an audit have in common."""
+    """What all tasks of a match have in common."""
 
     question: Question
     held: pa.Schema

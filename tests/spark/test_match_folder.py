@@ -24,10 +24,10 @@ from tidings.events import Filter, Schema, TidingsError
 from tidings.lakes import portions
 from tidings.lakes.lake import Lake
 from tidings.lakes.layout import Archived
-from tidings.spark.matching import heard as written
 from tidings.spark.matching import snapshot
-from tidings.spark.matching.audit import Audit
-from tidings.spark.matching.audit_report import Summary
+from tidings.spark.matching import tasks as written
+from tidings.spark.matching.folder import MatchFolder
+from tidings.spark.matching.report import Summary
 
 FILTERS = {**random_filters(60, 5), "never": Filter.none()}
 
@@ -78,11 +78,11 @@ def test_all_of_it_is_written(
 ) -> None:
     path, events = lake
     told: list[tuple[int, int]] = []
-    audit = Audit(path, FILTERS, tmp_path / "heard", memory=memory)
-    audit.begin()
+    folder = MatchFolder(path, FILTERS, tmp_path / "heard", memory=memory)
+    folder.begin()
     files = len(list(path.glob("day=*/*.parquet")))
-    assert len(audit.tasks()) == files if memory > 8_000 else len(audit.tasks()) > 2 * files
-    summary = audit.run(None, lambda *numbers: told.append(numbers))
+    assert len(folder.tasks()) == files if memory > 8_000 else len(folder.tasks()) > 2 * files
+    summary = folder.run(None, lambda *numbers: told.append(numbers))
     check(tmp_path / "heard", events, FILTERS)
     assert (summary.events, summary.filters) == (len(events), len(FILTERS))
     assert summary.matched in (
@@ -101,10 +101,10 @@ def test_matches_may_be_counted_only(
 ) -> None:
     path, events = lake
     out = tmp_path / "heard"
-    Audit(path, FILTERS, out, memory=memory, is_listed=False).run(None)
+    MatchFolder(path, FILTERS, out, memory=memory, is_listed=False).run(None)
     check(out, events, FILTERS, is_listed=False)
     with pytest.raises(TidingsError, match="name another folder"):
-        Audit(path, FILTERS, out, memory=memory)
+        MatchFolder(path, FILTERS, out, memory=memory)
     for until, some in (
         (
             START + timedelta(minutes=9),
@@ -113,7 +113,7 @@ def test_matches_may_be_counted_only(
         ({"paris": 7}, [e for e in events if e.stream == "paris" and e.tick <= 7]),
     ):
         out = tmp_path / f"until {len(some)}"
-        Audit(path, FILTERS, out, until=until, is_listed=False).run(None)
+        MatchFolder(path, FILTERS, out, until=until, is_listed=False).run(None)
         check(out, some, FILTERS, is_listed=False)
 
 
@@ -124,14 +124,14 @@ def test_keys_may_be_whole_numbers(
 ) -> None:
     path, events = lake
     numbered = dict(enumerate(FILTERS.values(), start=first))
-    Audit(path, numbered, tmp_path / "heard", memory=memory).run(None)
+    MatchFolder(path, numbered, tmp_path / "heard", memory=memory).run(None)
     check(tmp_path / "heard", events, numbered)
     file = next((tmp_path / "heard" / "matches").iterdir())
     assert str(pq.read_schema(file).field("matches").type.value_type) == kind
     assert str(pq.read_schema(tmp_path / "heard" / "summary.parquet").field("key").type) == kind
     named = {str(key): filter_ for key, filter_ in numbered.items()}
     with pytest.raises(TidingsError, match="matches of other filters"):
-        Audit(path, named, tmp_path / "heard", memory=memory)
+        MatchFolder(path, named, tmp_path / "heard", memory=memory)
 
 
 def test_the_first_and_the_last_are_found_in_any_order() -> None:
@@ -170,26 +170,26 @@ def test_what_was_begun_is_gone_on_with(
         performed.append(task.number)
         return perform(job, task)
 
-    monkeypatch.setattr("tidings.spark.matching.audit.perform", dying)
+    monkeypatch.setattr("tidings.spark.matching.folder.perform", dying)
     with pytest.raises(KeyboardInterrupt):
-        Audit(path, FILTERS, out).run(None)
+        MatchFolder(path, FILTERS, out).run(None)
     assert not out.exists(), "what is not whole is not there"
-    again = Audit(path, FILTERS, out)
+    again = MatchFolder(path, FILTERS, out)
     assert again.was_begun
     performed.append(-1)
     again.run(None)
     assert sorted(performed) == [-1, *range(len(performed) - 1)], "nothing is done twice"
     check(out, events, FILTERS)
-    assert Audit(path, FILTERS, out).was_complete
+    assert MatchFolder(path, FILTERS, out).was_complete
 
     with pytest.raises(TidingsError, match="matches of other filters or events"):
-        Audit(path, {"one": Filter.all()}, out)
+        MatchFolder(path, {"one": Filter.all()}, out)
     with pytest.raises(TidingsError, match="matches of other filters or events"):
-        Audit(path, FILTERS, out, since="begin")
+        MatchFolder(path, FILTERS, out, since="begin")
     with pytest.raises(TidingsError, match="something else here"):
-        Audit(path, FILTERS, path)
+        MatchFolder(path, FILTERS, path)
     with pytest.raises(TidingsError, match="there is no lake here"):
-        Audit(out, FILTERS, tmp_path / "new")
+        MatchFolder(out, FILTERS, tmp_path / "new")
 
 
 @pytest.mark.parametrize("is_listed", [True, False])
@@ -206,19 +206,19 @@ def test_killed_at_the_very_end_it_goes_on(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as killed:
-        killed.setattr("tidings.spark.matching.audit.report", dying)
+        killed.setattr("tidings.spark.matching.folder.report", dying)
         with pytest.raises(KeyboardInterrupt):
-            Audit(path, FILTERS, out, is_listed=is_listed).run(None)
-    Audit(path, FILTERS, out, is_listed=is_listed).run(None)
+            MatchFolder(path, FILTERS, out, is_listed=is_listed).run(None)
+    MatchFolder(path, FILTERS, out, is_listed=is_listed).run(None)
     check(out, events, FILTERS, is_listed=is_listed)
 
 
 def test_what_was_begun_is_gone_on_with_where_the_lake_is_now(tmp_path: Path) -> None:
     events = fill(tmp_path / "lake", ODD)
     out = tmp_path / "heard"
-    Audit(tmp_path / "lake", FILTERS, out).begin()
+    MatchFolder(tmp_path / "lake", FILTERS, out).begin()
     moved = (tmp_path / "lake").rename(tmp_path / "moved")
-    again = Audit(moved, FILTERS, out)
+    again = MatchFolder(moved, FILTERS, out)
     assert again.was_begun
     assert again.run(None).lake == moved
     check(out, events, FILTERS)
@@ -227,13 +227,13 @@ def test_what_was_begun_is_gone_on_with_where_the_lake_is_now(tmp_path: Path) ->
 def test_what_was_begun_on_files_that_are_gone_cannot_be_gone_on_with(tmp_path: Path) -> None:
     path, out = tmp_path / "lake", tmp_path / "heard"
     events = fill(path, ODD, commits=30)
-    Audit(path, FILTERS, out).begin()
+    MatchFolder(path, FILTERS, out).begin()
     Lake(path).compact(keep=timedelta(0))  # as it is a week later
     told = r"heard\.unfinished: this was begun at .*/lake/day=.*parquet of then; remove the folder"
     with pytest.raises(TidingsError, match=told):
-        Audit(path, FILTERS, out)
+        MatchFolder(path, FILTERS, out)
     shutil.rmtree(f"{out}.unfinished")
-    Audit(path, FILTERS, out).run(None)
+    MatchFolder(path, FILTERS, out).run(None)
     check(out, events, FILTERS)
 
 
@@ -242,17 +242,17 @@ def test_what_was_begun_is_not_thrown_away_for_another_question(
 ) -> None:
     path, events = lake
     out, since = tmp_path / "heard", START.replace(minute=55)
-    Audit(path, FILTERS, out, since=since).begin()
+    MatchFolder(path, FILTERS, out, since=since).begin()
     with pytest.raises(TidingsError, match=r"heard\.unfinished: .* with other filters .* --out"):
-        Audit(path, FILTERS, out)
-    audit = Audit(path, FILTERS, out, since=since)
-    assert audit.was_begun
-    audit.run(None)
+        MatchFolder(path, FILTERS, out)
+    folder = MatchFolder(path, FILTERS, out, since=since)
+    assert folder.was_begun
+    folder.run(None)
     check(out, [e for e in events if e.time >= since], FILTERS)
-    assert Audit(path, FILTERS, out, since=since).was_complete
+    assert MatchFolder(path, FILTERS, out, since=since).was_complete
     places = {"since": "paris:17,rome:3", "until": "2026-11-15T00:00:00.123457Z"}
-    Audit(path, FILTERS, tmp_path / "some", **places).run(None)
-    assert Audit(path, FILTERS, tmp_path / "some", **places).was_complete
+    MatchFolder(path, FILTERS, tmp_path / "some", **places).run(None)
+    assert MatchFolder(path, FILTERS, tmp_path / "some", **places).was_complete
 
 
 def test_killed_before_it_had_begun_it_begins_anew(
@@ -269,17 +269,17 @@ def test_killed_before_it_had_begun_it_begins_anew(
     with monkeypatch.context() as killed:
         killed.setattr(snapshot, "write", dying)
         with pytest.raises(KeyboardInterrupt):
-            Audit(path, {"other": Filter.all()}, out).begin()
+            MatchFolder(path, {"other": Filter.all()}, out).begin()
     unfinished = out.with_name("heard.unfinished")
-    (unfinished / ".audit.json").write_text("{")
+    (unfinished / ".match.json").write_text("{")
     others = unfinished / "letter.txt"
     others.touch()
     with pytest.raises(TidingsError, match="something else here"):
-        Audit(path, FILTERS, out)
+        MatchFolder(path, FILTERS, out)
     others.unlink()
-    audit = Audit(path, FILTERS, out)
-    assert not audit.was_begun
-    audit.run(None)
+    folder = MatchFolder(path, FILTERS, out)
+    assert not folder.was_begun
+    folder.run(None)
     check(out, events, FILTERS)
     assert len(list((out / "filters").iterdir())) == 1, "nothing is left of what was killed"
 
@@ -296,14 +296,16 @@ def test_an_end_before_the_beginning_is_refused(
     lake: tuple[Path, list[Archived]], tmp_path: Path, since: str, until: str, told: str
 ) -> None:
     with pytest.raises(TidingsError, match=f"there can be nothing {told}"):
-        Audit(lake[0], FILTERS, tmp_path / "heard", since=since, until=until)
+        MatchFolder(lake[0], FILTERS, tmp_path / "heard", since=since, until=until)
 
 
 def test_a_cursor_is_the_same_in_any_order(
     lake: tuple[Path, list[Archived]], tmp_path: Path
 ) -> None:
-    Audit(lake[0], FILTERS, tmp_path / "heard", since={"paris": 3, "rome": 4}).begin()
-    assert Audit(lake[0], FILTERS, tmp_path / "heard", since={"rome": 4, "paris": 3}).was_begun
+    MatchFolder(lake[0], FILTERS, tmp_path / "heard", since={"paris": 3, "rome": 4}).begin()
+    assert MatchFolder(
+        lake[0], FILTERS, tmp_path / "heard", since={"rome": 4, "paris": 3}
+    ).was_begun
 
 
 def test_filters_of_other_types_are_others(
@@ -313,30 +315,30 @@ def test_filters_of_other_types_are_others(
         {"stock": Filter.parse("x IS A 'stock'", schema=Schema(types={"stock": [], "ab": above}))}
         for above in ([], ["stock"])
     )
-    Audit(lake[0], one, tmp_path / "heard").begin()
-    assert Audit(lake[0], one, tmp_path / "heard").was_begun
+    MatchFolder(lake[0], one, tmp_path / "heard").begin()
+    assert MatchFolder(lake[0], one, tmp_path / "heard").was_begun
     with pytest.raises(TidingsError, match="begun with other filters"):
-        Audit(lake[0], other, tmp_path / "heard")
+        MatchFolder(lake[0], other, tmp_path / "heard")
 
 
 def test_nothing_is_written_before_it_begins(
     lake: tuple[Path, list[Archived]], tmp_path: Path
 ) -> None:
-    assert not Audit(lake[0], FILTERS, tmp_path / "new" / "heard").was_begun
+    assert not MatchFolder(lake[0], FILTERS, tmp_path / "new" / "heard").was_begun
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "file").touch()
     with pytest.raises(TidingsError, match=f"no folder can be made in {tmp_path / 'file'}"):
-        Audit(lake[0], FILTERS, tmp_path / "file" / "heard")
+        MatchFolder(lake[0], FILTERS, tmp_path / "file" / "heard")
     DeltaTable.create(tmp_path / "other", pa.schema([pa.field("x", pa.int64())]))
     with pytest.raises(TidingsError, match="but no lake"):
-        Audit(tmp_path / "other", FILTERS, tmp_path / "heard")
+        MatchFolder(tmp_path / "other", FILTERS, tmp_path / "heard")
 
 
 def test_what_somebody_else_has_begun_meanwhile_is_gone_on_with(
     lake: tuple[Path, list[Archived]], tmp_path: Path
 ) -> None:
     path, events = lake
-    one, other = (Audit(path, FILTERS, tmp_path / "heard") for _ in range(2))
+    one, other = (MatchFolder(path, FILTERS, tmp_path / "heard") for _ in range(2))
     one.begin()
     done = tmp_path / "heard.unfinished" / "counts" / "done"
     done.touch()
@@ -351,12 +353,12 @@ def test_a_file_in_place_of_the_unfinished_folder_is_something_else(
 ) -> None:
     (tmp_path / "heard.unfinished").touch()
     with pytest.raises(TidingsError, match=r"heard\.unfinished: there is something else here"):
-        Audit(lake[0], FILTERS, tmp_path / "heard")
+        MatchFolder(lake[0], FILTERS, tmp_path / "heard")
 
 
 def test_the_root_of_all_folders_is_something_else(lake: tuple[Path, list[Archived]]) -> None:
     with pytest.raises(TidingsError, match="something else here"):
-        Audit(lake[0], FILTERS, Path("/"))
+        MatchFolder(lake[0], FILTERS, Path("/"))
 
 
 def test_how_long_ago_is_that_of_the_day_when_it_began(
@@ -365,9 +367,9 @@ def test_how_long_ago_is_that_of_the_day_when_it_began(
     path, out = lake[0], tmp_path / "heard"
     wide, later = "2 hours ago", "10 minutes ago"
     before = datetime.now(UTC)
-    Audit(path, FILTERS, out, since=wide, until=later).begin()
+    MatchFolder(path, FILTERS, out, since=wide, until=later).begin()
     after = datetime.now(UTC)
-    again = Audit(path, FILTERS, out, since=wide, until=later)
+    again = MatchFolder(path, FILTERS, out, since=wide, until=later)
     assert again.was_begun
     again.run(None)
     report = (out / "report.md").read_text()
@@ -377,37 +379,37 @@ def test_how_long_ago_is_that_of_the_day_when_it_began(
         when = datetime.fromisoformat(text).replace(tzinfo=UTC) + ago
         assert before - timedelta(seconds=1) <= when <= after
     with pytest.raises(TidingsError, match=f"since {said[1]} UTC and until {said[2]} UTC"):
-        Audit(path, FILTERS, out, since=wide, until=later)
+        MatchFolder(path, FILTERS, out, since=wide, until=later)
 
 
 def test_a_process_holds_one_general_part_at_a_time(
     lake: tuple[Path, list[Archived]], tmp_path: Path
 ) -> None:
     general = {f"k{n}": Filter.parse(f"x > {n}") for n in range(60)}
-    audit = Audit(lake[0], general, tmp_path / "heard", memory=2_000)
-    audit.begin()
-    assert len({task.part.path for task in audit.tasks()}) > 1
-    audit.run(None)
+    folder = MatchFolder(lake[0], general, tmp_path / "heard", memory=2_000)
+    folder.begin()
+    assert len({task.part.path for task in folder.tasks()}) > 1
+    folder.run(None)
     assert len(snapshot._matches) == 1
     check(tmp_path / "heard", lake[1], general)
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("audit")
+@pytest.mark.xdist_group("match folder")
 def test_spark_writes_the_same(
     spark: Any, lake: tuple[Path, list[Archived]], tmp_path: Path, small_tasks: None
 ) -> None:
     path, events = lake
-    audit = Audit(path, FILTERS, tmp_path / "heard")
-    audit.begin()
+    folder = MatchFolder(path, FILTERS, tmp_path / "heard")
+    folder.begin()
     file = next(path.glob("day=*/*.parquet"))
     content = file.read_bytes()
     file.write_bytes(content[:100])
     with pytest.raises(TidingsError, match=r"^/.*parquet: it cannot be read: "):
-        audit.run(spark)
+        folder.run(spark)
     file.write_bytes(content)
-    assert 0 < len(audit.tasks()) < len(list(path.glob("day=*/*.parquet")))
-    Audit(path, FILTERS, tmp_path / "heard").run(spark)
+    assert 0 < len(folder.tasks()) < len(list(path.glob("day=*/*.parquet")))
+    MatchFolder(path, FILTERS, tmp_path / "heard").run(spark)
     check(tmp_path / "heard", events, FILTERS)
 
 

@@ -1,4 +1,4 @@
-"""The audit: who would have heard what, of all that a lake holds, written to a folder.
+"""A match of a whole lake: which of its events which filters match, written to a folder.
 
 ::
 
@@ -7,7 +7,7 @@
                                        if matches are only counted
     OUT/summary.parquet                key, count, first, last: one row for each filter
     OUT/report.md                      the same, to be read
-    OUT/filters/, OUT/audit.json       what was asked
+    OUT/filters/, OUT/match.json       what was asked
 
 Keys are strings, or all whole numbers, which is quicker: lists of these are written as they are.
 
@@ -43,22 +43,22 @@ from tidings.spark.failures import cause
 from tidings.spark.jobs import carry_out
 from tidings.spark.matching import snapshot
 from tidings.spark.matching.asking import KINDS, kind_of
-from tidings.spark.matching.audit_report import Summary, moment, report, span
-from tidings.spark.matching.heard import Done, Job, Tally, Task, counted, files_of, perform
 from tidings.spark.matching.parts import Stored, cut, needed
+from tidings.spark.matching.report import Summary, moment, report, span
+from tidings.spark.matching.tasks import Done, Job, Tally, Task, counted, files_of, perform
 from tidings.spark.workers import settle
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FORMAT: Final = "tidings audit 4"
+FORMAT: Final = "tidings match 5"
 MEMORY: Final = 2 << 30
 """An index takes no more than so many bytes in a process; more filters are in parts."""
-_ABOUT: Final = "audit.json"
+_ABOUT: Final = "match.json"
 _FOLDERS: Final = ("matches", "counts", "filters")
 """What is made first; `matches` only where they are listed."""
 _BEFORE: Final = {*_FOLDERS, f".{_ABOUT}"}
-"""What is there before an audit has begun: whoever was killed then leaves no more than this."""
+"""What is there before a match has begun: one that was killed then leaves no more than this."""
 _SUMMARY: Final = "summary.parquet"
 _BUSIEST: Final = 20
 
@@ -78,7 +78,7 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 class About(msgspec.Struct, frozen=True):
-    """A whole audit: what was asked, and how the work is divided."""
+    """A whole match: what was asked, and how the work is divided."""
 
     format: str
     asked: Asked
@@ -97,8 +97,8 @@ class About(msgspec.Struct, frozen=True):
         return Window(self.since, self.until)
 
 
-class Audit:
-    """One audit, to be begun or gone on with; `TidingsError` if the folder is somebody else's.
+class MatchFolder:
+    """A folder of matches, to be begun or gone on with; `TidingsError` if it is somebody else's.
 
     Nothing is written before it begins.
     """
@@ -142,7 +142,7 @@ class Audit:
             self._check_files(self._begun.began)
 
     def _checked(self, asked: Asked, window: Window) -> About:
-        """What is said of the whole audit that is there, if it is the one that is asked for."""
+        """What is said of the whole match that is there, if it is the one that is asked for."""
         there = _about(self.out)
         if there is None:
             raise TidingsError(f"{self.out}: there is something else here; name another folder")
@@ -159,7 +159,7 @@ class Audit:
         return there
 
     def _gone_on_with(self, asked: Asked) -> About | None:
-        """What is said of the audit that was begun, if one was."""
+        """What is said of the match that was begun, if one was."""
         begun = _about(self._folder)
         if begun is None:
             self._check_room()
@@ -181,7 +181,7 @@ class Audit:
             )
 
     def _check_room(self) -> None:
-        """The folder can be made, or is what an audit left that was killed before it had begun."""
+        """The folder can be made, or is what a match left that was killed before it had begun."""
         if self._folder.exists():
             is_ours = self._folder.is_dir() and {*os.listdir(self._folder)} <= _BEFORE
             if not is_ours:
@@ -379,7 +379,7 @@ class Audit:
 
 
 def _about(folder: Path) -> About | None:
-    """What is said of an audit in a folder; None if there is none."""
+    """What is said of the match in a folder; None if there is none."""
     try:
         about = msgspec.json.decode((folder / _ABOUT).read_bytes(), type=About)
     except (OSError, msgspec.DecodeError):
