@@ -26,7 +26,8 @@ from tidings.spark.archiving.haul import Haul, haul
 from tidings.spark.interrupts import Stopped
 from tidings.spark.streams.absence import Away, Gone
 from tidings.spark.streams.broker import Broker
-from tidings.spark.streams.stretch import Stretch, read, read_rows
+from tidings.spark.streams.reading import read, read_rows
+from tidings.spark.streams.stretch import Stretch
 
 pytestmark = pytest.mark.slow
 

@@ -135,7 +135,7 @@ def test_keys_may_be_whole_numbers(
 
 
 def test_the_first_and_the_last_are_found_in_any_order() -> None:
-    tally, draw = written.Tally(5), np.random.default_rng(3)
+    tally, draw = written.FilterCounts(5), np.random.default_rng(3)
     counts, times = draw.integers(0, 4, 300), draw.integers(-50, 1_000, 300)
     numbers = draw.integers(0, 4, counts.sum(), np.int32)
     left = numbers

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.matching.strategies import SCHEMA, filters
 from tidings.events import Filter, Notification, TidingsError
-from tidings.matching.matches import Matches
+from tidings.matching.named import NamedIndex
 from tidings.spark.matching import snapshot
 
 
@@ -100,10 +100,10 @@ def test_a_process_holds_one_part_at_a_time(tmp_path: Path) -> None:
 
 
 def test_each_event_has_the_list_of_its_keys() -> None:
-    found = Matches({"low": Filter.parse("x < 2"), "one": Filter.parse("x = 1")})
+    found = NamedIndex({"low": Filter.parse("x < 2"), "one": Filter.parse("x = 1")})
     lists = found.of(pa.record_batch({"x": pa.array([5, 1, None, 0])})).to_pylist()
     assert [sorted(keys) for keys in lists] == [[], ["low", "one"], [], ["low"]]
     none = found.of(pa.record_batch({"x": pa.array([7])}))
     assert none.type == pa.list_(pa.string())
     assert none.to_pylist() == [[]]
-    assert Matches({}).of(pa.record_batch({"x": [1]})).to_pylist() == [[]]
+    assert NamedIndex({}).of(pa.record_batch({"x": [1]})).to_pylist() == [[]]

@@ -44,7 +44,7 @@ def to_table(events: Sequence[Happened], schema: pa.Schema) -> pa.Table:
     ticks = pa.array([e.tick for e in events], pa.int64())
     times = np.array([microseconds(e.time) for e in events], np.int64)
     records = [event.notification.attributes for event in events]
-    return _Writing(streams, ticks, times, records, schema).table()
+    return _Filling(streams, ticks, times, records, schema).table()
 
 
 def rows_to_table(stream: str, rows: Rows, schema: pa.Schema) -> pa.Table:
@@ -54,10 +54,10 @@ def rows_to_table(stream: str, rows: Rows, schema: pa.Schema) -> pa.Table:
     seconds = np.array(rows.times, np.float64)
     whole = seconds.astype(np.int64)
     times = whole * 1_000_000 + ((seconds - whole) * 1e6).astype(np.int64)  # as `microseconds`
-    return _Writing(streams, ticks, times, rows.records, schema).table()
+    return _Filling(streams, ticks, times, rows.records, schema).table()
 
 
-class _Writing:
+class _Filling:
     """Columns while they are filled."""
 
     def __init__(

@@ -18,8 +18,8 @@ from tidings.client.address import Tls
 from tidings.client.positions import read_cursor
 from tidings.events import TidingsError
 from tidings.lakes.lake import Lake
-from tidings.spark.archiving.course import WRITER, Course, GapError, Report
 from tidings.spark.archiving.hands import Hands, OwnHands, SparkHands
+from tidings.spark.archiving.rounds import WRITER, GapError, Report, Rounds
 from tidings.spark.interrupts import Stopped
 from tidings.spark.streams.broker import Broker, OnGap
 from tidings.spark.streams.watch import Watch
@@ -76,14 +76,14 @@ def archive(
         )
     hands: Hands = OwnHands() if spark is None else SparkHands(spark)
     goal = read_cursor(until) if isinstance(until, str) and until != "live" else until
-    course = Course(
+    rounds = Rounds(
         lake, Broker(url, token, _PATIENCE, tls), hands, batch, on_gap, progress or _nothing
     )
     with Watch(Broker(url, token, wait, tls)) as watch:
         with suppress(Stopped):
-            course.follow(watch, goal, every, stop or threading.Event())
-        course.note()
-    return course.report
+            rounds.follow(watch, goal, every, stop or threading.Event())
+        rounds.note()
+    return rounds.report
 
 
 def _nothing(report: Report) -> None:

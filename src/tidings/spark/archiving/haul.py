@@ -19,7 +19,8 @@ from tidings.lakes.filling import rows_to_table
 from tidings.spark.interrupts import Stopped
 from tidings.spark.streams.absence import Away, Gone
 from tidings.spark.streams.broker import Broker
-from tidings.spark.streams.stretch import Stretch, read_rows
+from tidings.spark.streams.reading import read_rows
+from tidings.spark.streams.stretch import Stretch
 
 _BYTES: Final = 64 << 20
 """A file is begun anew when so much is in memory."""

@@ -39,8 +39,10 @@ from tidings.protocol.records import Rows
 from tidings.spark.bulk.judging import Judged, index_of, wanted
 from tidings.spark.bulk.registrations import ID, deliveries
 from tidings.spark.letters import DeadLetters
+from tidings.spark.streams.absence import Gone
 from tidings.spark.streams.broker import Broker, OnGap
-from tidings.spark.streams.stretch import Gone, Stretch, read_rows
+from tidings.spark.streams.reading import read_rows
+from tidings.spark.streams.stretch import Stretch
 
 ROOM: Final = 1 << 20
 """Numbers for each tick: events have no more deliveries, which are for a thousand names each. It

@@ -72,9 +72,9 @@ class LakeReader(DataSourceReader):
         """The columns that the lake does not have."""
         self._is_direct = not self._others.fields
         if not self._is_direct:
-            from tidings.spark.format.rows import Rows
+            from tidings.spark.format.rows import RowBatches
 
-            Rows(self._others)  # is there such a column?
+            RowBatches(self._others)  # is there such a column?
 
     def partitions(self) -> Sequence[InputPartition]:
         files = [(f["path"], f["num_records"]) for f in self._question.search().found]
@@ -109,9 +109,9 @@ class LakeReader(DataSourceReader):
         """The rows in the columns that were asked for."""
         others: dict[str, pa.Array] = {}
         if not self._is_direct:
-            from tidings.spark.format.rows import Rows
+            from tidings.spark.format.rows import RowBatches
 
-            made = Rows(self._others).batch(list(to_events(batch)))  # type: ignore[arg-type]
+            made = RowBatches(self._others).batch(list(to_events(batch)))  # type: ignore[arg-type]
             others = dict(zip(made.schema.names, made, strict=True))
         held = pa.schema([field for field in self._schema if field.name not in others])
         found = dict(zip(held.names, plain_columns(batch, held), strict=True)) | others

@@ -37,9 +37,11 @@ from tidings.spark.bulk.judging import Judged, Table, index_of, wanted
 from tidings.spark.bulk.publishing import TICKS, Delivering, delivered, lanes
 from tidings.spark.format.bounds import Bounds, left, lost
 from tidings.spark.format.options import Reading, time_text
-from tidings.spark.format.rows import Rows
+from tidings.spark.format.rows import RowBatches
+from tidings.spark.streams.absence import gap
 from tidings.spark.streams.places import ends, ends_at, merged, ticks_before
-from tidings.spark.streams.stretch import Stretch, gap, read, split
+from tidings.spark.streams.reading import read
+from tidings.spark.streams.stretch import Stretch, split
 from tidings.spark.workers import settle
 
 _VERSION: Final = 3
@@ -50,7 +52,7 @@ class BatchReader(DataSourceReader):
     """Reads what lies between two places in the streams."""
 
     def __init__(self, options: Reading, bounds: Bounds, schema: StructType) -> None:
-        Rows(schema)  # is there such a column?
+        RowBatches(schema)  # is there such a column?
         self._options, self._bounds, self._schema = options, bounds, schema
 
     def partitions(self) -> Sequence[InputPartition]:
@@ -69,7 +71,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, options: Reading, schema: StructType) -> None:
         if not options.deliver:
-            Rows(schema, judged=options.subscriptions is not None)
+            RowBatches(schema, judged=options.subscriptions is not None)
         self._options, self._schema = options, schema
         self._table = None if options.subscriptions is None else Table(options.subscriptions)
         self._last: Cursor | None = None
@@ -247,13 +249,13 @@ def _batches(
         case Judged(stretch, cursor):
             assert options.subscriptions is not None
             index = index_of(options.subscriptions, cursor)
-            rows = Rows(schema, fail=fail, judged=is_judged)
+            rows = RowBatches(schema, fail=fail, judged=is_judged)
             for events in read(stretch, options.broker, filter, on_gap=options.on_gap):
                 found = dict(wanted([event.notification for event in events], index))
                 if found:
                     yield rows.batch([events[place] for place in found], list(found.values()))
         case Stretch():  # else there is nothing to read
-            rows = Rows(schema, fail=fail)
+            rows = RowBatches(schema, fail=fail)
             for events in read(partition, options.broker, filter, on_gap=options.on_gap):
                 yield rows.batch(events)
     settle()

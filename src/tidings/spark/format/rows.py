@@ -74,7 +74,7 @@ _OWN: Final[dict[str, tuple[type[DataType], Callable[[Event], Any]]]] = {
 """The columns that are no attributes: their types, and how they are had. Variants are apart."""
 
 
-class Rows:
+class RowBatches:
     """Makes Arrow batches of events, for one schema; `TidingsError` if none can be made for it."""
 
     def __init__(self, schema: StructType, *, fail: bool = False, judged: bool = False) -> None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from tidings.events import TidingsError
 from tidings.lakes.grouping import Grouping
 from tidings.lakes.portions import ROWS
-from tidings.matching.matches import Matches, lists
+from tidings.matching.named import NamedIndex, lists
 
 _PAIRS: Final = 4_000_000
 """About so many matches are held at a time, however many an event has."""
@@ -24,7 +24,7 @@ KINDS: Final[Mapping[str, Any]] = {"string": pa.string(), "int": pa.int32(), "bi
 class Asking:
     """Asks a set of filters about rows of a lake, some at a time."""
 
-    def __init__(self, matches: Matches, grouping: Grouping, kind: str) -> None:
+    def __init__(self, matches: NamedIndex, grouping: Grouping, kind: str) -> None:
         self._matches, self._grouping = matches, grouping
         self._names: Any = None
         self._kind = KINDS[kind]

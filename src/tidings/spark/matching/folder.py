@@ -45,7 +45,7 @@ from tidings.spark.matching import snapshot
 from tidings.spark.matching.asking import KINDS, kind_of
 from tidings.spark.matching.parts import Stored, cut, needed
 from tidings.spark.matching.report import Summary, moment, report, span
-from tidings.spark.matching.tasks import Done, Job, Tally, Task, counted, files_of, perform
+from tidings.spark.matching.tasks import Done, FilterCounts, Job, Task, counted, files_of, perform
 from tidings.spark.workers import settle
 
 if TYPE_CHECKING:
@@ -327,7 +327,7 @@ class MatchFolder:
         """Put the counts together, and give the folder its name."""
         keys = list(self._filters)
         numbers = {key: number for number, key in enumerate(keys)}
-        tally = Tally(len(keys))
+        tally = FilterCounts(len(keys))
         events = matched = 0
         counts = iter(self._counts())
         for part in self._about.parts:

@@ -26,7 +26,7 @@ from tidings.lakes.layout import columns_of
 from tidings.lakes.pruning import Place, Window
 from tidings.lakes.search import Question
 from tidings.lakes.sifting import Sieve
-from tidings.matching.matches import Matches
+from tidings.matching.named import NamedIndex
 from tidings.spark.columns.attributes import quoted
 from tidings.spark.format.lake_reader import LakeReader, Share, plain_columns
 from tidings.spark.matching import snapshot
@@ -208,7 +208,7 @@ class MatchReader(LakeReader):
                 yield pa.RecordBatch.from_arrays([*arrays, keys], schema=pa.schema(fields))
         settle()
 
-    def _matches(self, part: Stored) -> Matches:
+    def _matches(self, part: Stored) -> NamedIndex:
         path = Path(part.path)
         path = received(path) if self._plan.is_sent else path
         return snapshot.matches(path, alone=len(self._plan.parts) > 1)

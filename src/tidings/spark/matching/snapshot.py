@@ -30,7 +30,7 @@ from tidings.events.encoding import decode_json, encode_json, from_plain, to_pla
 from tidings.events.strings import NO_TYPES, Types
 from tidings.events.values import element, scalar
 from tidings.matching.lines import Lines
-from tidings.matching.matches import Matches, Names, names_of
+from tidings.matching.named import NamedIndex, Names, names_of
 from tidings.matching.source import NEVER, Source
 
 __all__ = ["keys", "matches", "read", "write"]
@@ -200,11 +200,11 @@ def _digest(pieces: Iterable[Any]) -> str:
     return digest.hexdigest()
 
 
-_matches: dict[str, Matches] = {}
+_matches: dict[str, NamedIndex] = {}
 _lock = threading.Lock()
 
 
-def matches(path: Path, *, alone: bool = False) -> Matches:
+def matches(path: Path, *, alone: bool = False) -> NamedIndex:
     """The index of the snapshot, made by the first who asks in this process.
 
     If it is to be alone, all others are dropped before it is made.
@@ -215,7 +215,7 @@ def matches(path: Path, *, alone: bool = False) -> Matches:
             _matches.clear()
         if found is None:
             held = Snapshot(path)
-            found = Matches.laid_out(held.source, held.lines, held.names)
+            found = NamedIndex.laid_out(held.source, held.lines, held.names)
         _matches[path.name] = found
         while len(_matches) > _KEPT:
             del _matches[next(iter(_matches))]

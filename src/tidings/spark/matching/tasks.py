@@ -23,7 +23,7 @@ from tidings.lakes.layout import FIXED, columns_of
 from tidings.lakes.portions import Portion, read
 from tidings.lakes.search import Question
 from tidings.lakes.sifting import Sieve
-from tidings.matching.matches import Matches, ends
+from tidings.matching.named import NamedIndex, ends
 from tidings.spark.matching import snapshot
 from tidings.spark.matching.asking import KINDS, Asking
 from tidings.spark.matching.parts import Concerned, Stored
@@ -58,7 +58,7 @@ class Done(NamedTuple):
     matches: int
 
 
-class Tally:
+class FilterCounts:
     """Per filter: how many events matched, and when the first and the last one happened."""
 
     def __init__(self, size: int) -> None:
@@ -137,9 +137,9 @@ class Job(NamedTuple):
 def perform(job: Job, task: Task) -> Done:
     """Match, and write what came of it; done again, it writes the same."""
     matches = snapshot.matches(Path(task.part.path), alone=job.alone)
-    tally, events, matched = Tally(len(matches)), 0, 0
+    tally, events, matched = FilterCounts(len(matches)), 0, 0
     to_matches, to_counts = files_of(job.folder, task.number)
-    with Writing(to_matches, job.kind) if job.is_listed else nullcontext() as writing:
+    with MatchesFile(to_matches, job.kind) if job.is_listed else nullcontext() as writing:
         for seen, pieces in _asked(job, task, matches):
             events += seen
             for rows, at, numbers, names in pieces:
@@ -153,7 +153,7 @@ def perform(job: Job, task: Task) -> Done:
     return done
 
 
-def _asked(job: Job, task: Task, matches: Matches) -> Iterator[tuple[int, Iterator[Any]]]:
+def _asked(job: Job, task: Task, matches: NamedIndex) -> Iterator[tuple[int, Iterator[Any]]]:
     """Events, by batches: how many there are, and of those that this part of the filters concerns
     what `Asking.pieces` says."""
     columns = columns_of(job.held)
@@ -189,7 +189,7 @@ def _put(table: pa.Table, path: Path) -> None:
     os.replace(unfinished, path)
 
 
-class Writing:
+class MatchesFile:
     """A file of matches while it is written; there under its name when all of it is."""
 
     def __init__(self, path: Path, kind: str) -> None:
@@ -202,7 +202,7 @@ class Writing:
         self._schema = pa.schema([*_EVENTS, pa.field("matches", self._lists, nullable=False)])
         self._file: pq.ParquetWriter | None = None
 
-    def __enter__(self) -> Writing:
+    def __enter__(self) -> MatchesFile:
         self._file = pq.ParquetWriter(
             self._unfinished,
             self._schema,

@@ -19,7 +19,7 @@ from tidings.events import Conjunction, Constraint, Filter, TidingsError
 from tidings.events.intervals import ORDERS, Intervals
 from tidings.lakes.grouping import Grouping, names_in
 from tidings.lakes.layout import columns_of
-from tidings.matching.matches import Matches
+from tidings.matching.named import NamedIndex
 from tidings.routing import Statistics, reduction
 from tidings.routing.joins import Stretch, gaps
 from tidings.spark.matching.asking import Asking
@@ -145,7 +145,7 @@ class Selectivity:
         )
         asked = [*filters.values(), *(m.filter for m in candidates)]
         self._names = names_in(asked)
-        self._matches = Matches(dict(enumerate(asked)))
+        self._matches = NamedIndex(dict(enumerate(asked)))
         self._schema: pa.Schema | None = None
 
     def count(self, batch: pa.RecordBatch) -> Counts:

@@ -1,4 +1,4 @@
-"""Matches: a set of filters that batches of events are asked against.
+"""A named index: filters under names, for batches of events.
 
 It is an index whose keys are numbers, and the names that the numbers stand for as an Arrow array,
 so that lists of names are made without a string of Python's.
@@ -28,13 +28,15 @@ _MOST: Final = 2**31 - 1
 """Arrow counts the elements of all lists of an array with 32 bits."""
 
 
-class Matches:
+class NamedIndex:
     """Filters under names, for batches of events.
 
     Any thread may ask at any time.
 
-    >>> heard = Matches({"low": Filter.parse("price < 10"), "dis": Filter.parse("symbol = 'DIS'")})
-    >>> heard.of([Notification({"symbol": "DIS", "price": 50})]).to_pylist()
+    >>> wanted = NamedIndex(
+    ...     {"low": Filter.parse("price < 10"), "dis": Filter.parse("symbol = 'DIS'")}
+    ... )
+    >>> wanted.of([Notification({"symbol": "DIS", "price": 50})]).to_pylist()
     [['dis']]
     """
 
@@ -45,7 +47,7 @@ class Matches:
         self._names: Names = names_of(list(filters))
 
     @classmethod
-    def laid_out(cls, source: Source, lines: Lines, names: Names) -> Matches:
+    def laid_out(cls, source: Source, lines: Lines, names: Names) -> NamedIndex:
         """Of filters that are arrays already; a filter's key is the number of its name."""
         made = cls({})
         made._index, made._names = Index.laid_out(source, lines), names

@@ -14,10 +14,11 @@ from tidings.broker.tokens import hashed, new_token
 from tidings.client import Event
 from tidings.lakes.layout import EVERYTHING
 from tidings.protocol.records import Rows
-from tidings.spark.streams import absence, stretch
+from tidings.spark.streams import absence, reading
 from tidings.spark.streams.absence import Away
 from tidings.spark.streams.broker import Broker
-from tidings.spark.streams.stretch import Stretch, read_rows
+from tidings.spark.streams.reading import read_rows
+from tidings.spark.streams.stretch import Stretch
 
 pytestmark = pytest.mark.slow
 
@@ -81,15 +82,15 @@ def test_who_takes_long_to_use_what_was_read_has_not_waited_for_the_broker(
 
     async def told() -> list[Event]:
         rows = await copied()
-        return [] if rows is None else stretch._events("paris", rows)
+        return [] if rows is None else reading._events("paris", rows)
 
     way, now = Halting(), 0.0
     copied = way.take
     monkeypatch.setattr(absence, "monotonic", lambda: now)
-    monkeypatch.setattr(stretch._Reader, "_begun", begun)
+    monkeypatch.setattr(reading._Reading, "_begun", begun)
     if is_told:
         monkeypatch.setattr(way, "take", told)
-        monkeypatch.setattr(stretch, "MANY", 1)
+        monkeypatch.setattr(reading, "MANY", 1)
     ticks = []
     for rows in read_rows(Stretch("paris", 0, 5, {}), Broker(timeout=1.0), EVERYTHING):
         ticks += rows.ticks

@@ -1,4 +1,4 @@
-"""The course of an archiving: round after round, each of them one commit of the lake."""
+"""The rounds in which a lake is filled: each ends with one commit of the lake."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Report(NamedTuple):
     """Whether it has caught up with what is published."""
 
 
-class Course:
+class Rounds:
     """Hauls what comes next of all streams, and commits it."""
 
     def __init__(

@@ -1,18 +1,15 @@
-"""Told: a stretch of a stream by a subscription, which has no end of its own."""
+"""A subscription that reads a stretch; by itself, it would have no end."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from tidings.client import Client, CursorTooOld, Event, Subscription
-from tidings.client import Told as Noted
+from tidings.client import Client, CursorTooOld, Event, Subscription, Told
 from tidings.client.positions import read_cursor
 from tidings.events import Filter
 from tidings.spark.streams.absence import Patience
-
-if TYPE_CHECKING:
-    from tidings.spark.streams.stretch import Stretch
+from tidings.spark.streams.stretch import Stretch
 
 _MANY: Final = 10_000
 _QUEUE: Final = 20_000
@@ -20,10 +17,10 @@ _PAUSES: Final = (0.002, 0.1)
 """How long to wait for news before looking how far the broker is; longer each time."""
 
 
-_NOTED: Final = Noted()
+_NOTED: Final = Told()
 
 
-class Told:
+class StretchSubscription:
     """Watches how far a subscription was told: up to the end, either as an event or as silence.
 
     The other streams are subscribed to where they are now, as there is no way to leave them out;

@@ -1,4 +1,4 @@
-"""Copied: a stretch of a stream straight from the log of the broker whose stream it is."""
+"""The copy of a stretch, straight from the log of the broker whose stream it is."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from itertools import repeat
 from operator import contains
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tidings.client import Client, CursorTooOld
 from tidings.delivery.copies import FOR
@@ -14,9 +14,7 @@ from tidings.events import Filter
 from tidings.lakes.layout import EVERYTHING
 from tidings.protocol.records import Rows
 from tidings.spark.streams.absence import Gone, Patience, gap
-
-if TYPE_CHECKING:
-    from tidings.spark.streams.stretch import Stretch
+from tidings.spark.streams.stretch import Stretch
 
 MANY: Final = 10_000
 BYTES: Final = 8 << 20
@@ -31,7 +29,7 @@ def can_be_copied(filter: Filter) -> bool:
     return filter in (EVERYTHING, Filter.all())
 
 
-class Copied:
+class StretchCopy:
     """Copies batch by batch. The next piece is on its way while a batch is worked on."""
 
     def __init__(
