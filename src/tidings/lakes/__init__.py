@@ -2,8 +2,8 @@
 
 What belongs here writes events into a lake, reads them back exactly, and says how far the lake is
 with each stream; `History` goes on where the lake ends, by a client. Arrow and the package
-`deltalake` do the work. Nothing here knows Spark or needs Java, and nobody here asks a broker's
-store or decides what is archived when: hosts do.
+`deltalake` do the work. Nothing here knows Spark or needs Java, looks into a broker's store, or
+decides what is archived and when: hosts do that.
 """
 
 from importlib import import_module

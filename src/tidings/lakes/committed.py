@@ -30,8 +30,8 @@ def existing(folder: str | Path) -> Lake:
 class Committed:
     """The ticks up to which a lake has a broker's streams by now; call it as often as you like.
 
-    Delta leaves it to the system when a commit gets from memory to the disk. Whoever deletes
-    events because the lake has them wants them there, so what it counts on is synced first.
+    Delta leaves it to the system when a commit gets from memory to the disk. Events that are
+    deleted because the lake has them must be there, so what it counts on is synced first.
     `LakeError` if a file of the lake is not here, or not all of it: then nothing may be let go of.
     All files are looked at when it is called first, and later what was added since.
     """

@@ -1,4 +1,4 @@
-"""Errors of lakes, known also where nobody needs Delta."""
+"""Errors of lakes; to import them needs no Delta."""
 
 from __future__ import annotations
 

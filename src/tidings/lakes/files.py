@@ -1,8 +1,8 @@
-"""Files: rows of a lake, written as Parquet by whoever has them, to be committed by somebody else.
+"""Files: rows of a lake, written as Parquet by a process that has them and committed by another.
 
-A file is nothing until a commit names it. So anybody may write them, on any machine that sees the
-lake's folder, and be killed meanwhile: what nobody commits is deleted when the lake is compacted.
-Who commits them looks at each of them first, since a machine may see another disk there.
+A file is nothing until a commit names it. So any process may write one, on any machine that sees
+the lake's folder, and be killed meanwhile: what is not committed is deleted when the lake is
+compacted. Each file is looked at before it is committed, since a machine may see another disk.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from tidings.lakes.errors import LakeError
 from tidings.lakes.layout import FIXED, Columns, columns_of
 
 _INDEXED: Final = 100
-"""Of so many columns, the first ones, the log says between what their values lie."""
+"""Columns of which the log says between what their values lie: the first ones."""
 _LONGEST: Final = 64
-"""So many characters of a string are said there."""
+"""Characters of a string that the log says."""
 ROW_GROUP: Final = 32_768
-"""So many rows are in a row group, which whoever wants the order of time has in memory at once."""
+"""Rows of a row group. A reader in the order of time has a whole one in memory."""
 DISTINCT: Final = frozenset({"id", "tick", "time"})
 """Columns where no value is there twice, which a dictionary would not serve."""
 RISING: Final = ("tick", "time")
@@ -71,7 +71,7 @@ class Written:
                 )
 
     def discard(self, folder: Path) -> None:
-        """Delete the files, which nobody has committed or will."""
+        """Delete the files, which are not committed and will not be."""
         for file in self.files:
             with suppress(OSError):
                 (folder / file.path).unlink()

@@ -7,7 +7,7 @@ begins right behind::
     brokers              90 ─────────── 200 ──▶     and they keep paris from 90 on
     told      1 ─────────────── 120 ──────────▶
 
-Nobody stands still meanwhile. If brokers have let go of what comes next, the lake is asked again,
+Both go on meanwhile. If brokers have let go of what comes next, the lake is asked again,
 which may have it by now; only what neither of them has is missing, and that is an error.
 """
 
@@ -47,7 +47,7 @@ __all__ = ["History", "history", "served"]
 _log = logging.getLogger("tidings.lakes")
 
 _OFTEN: Final = 1.0
-"""Brokers are told so often what of the lake is acknowledged."""
+"""Seconds between two words to the broker about what of the lake is acknowledged."""
 
 
 class History:
@@ -129,9 +129,9 @@ class History:
 
     @property
     def missed(self) -> int:
-        """How many events it was not told of since nobody read the ones before; only if live.
+        """How many events it was not told of, as those before were not read; only if live.
 
-        Where `lost` is above 0, there may be up to so many more.
+        Where `lost` is above 0, there may be more: up to as many as that.
         """
         return self._missed + (0 if self._live is None else self._live.missed)
 
@@ -139,7 +139,7 @@ class History:
     def lost(self) -> int:
         """How many ticks brokers no longer kept when it was to be told of them; only if live.
 
-        How many of them were events that it wants, nobody can say.
+        How many of them were events that it wants cannot be known.
         """
         return self._lost + (0 if self._live is None else self._live.lost)
 
@@ -180,7 +180,7 @@ class History:
             yield event
 
     def get(self, timeout: float | None = None) -> Event:
-        """The next event; `TimeoutError` if there is none for so many seconds."""
+        """The next event; `TimeoutError` if there is none within these seconds."""
         event = self._next(timeout)
         if event is None:
             raise ClientClosed("the subscription is closed")
@@ -316,7 +316,7 @@ class History:
         )
 
     def _is_before(self, stream: str, kept: int) -> bool:
-        """Whether all of a stream up to a tick, which nobody keeps, is before what is wanted."""
+        """Whether a stream up to a tick, which is no longer kept, is all before what is wanted."""
         if self._earliest is None:
             return False
         with self._client.subscribe(Filter.all(), since=self._earliest) as events:

@@ -14,7 +14,7 @@ from datetime import date
 from typing import Final, NamedTuple
 
 LARGE: Final = 100 << 20
-"""A file of so many bytes is joined with no other."""
+"""Bytes from which on a file is joined with no other."""
 
 
 class Joint(NamedTuple):

@@ -27,7 +27,7 @@ from tidings.lakes.view import Gap, View
 __all__ = ["EVERYTHING", "Archived", "Gap", "Lake", "LakeError", "View"]
 
 _ATTEMPTS: Final = 20
-"""So often is tried again what somebody else has preceded."""
+"""Tries of a commit that others are always ahead of."""
 _KEEP: Final = timedelta(days=7)
 _HOUR: Final = timedelta(hours=1)
 
@@ -94,7 +94,7 @@ class Lake:
         return self.snapshot().held()
 
     def gaps(self) -> list[Gap]:
-        """What it knows to be missing, since nobody kept it for long enough."""
+        """What it knows to be missing, as it was not kept for long enough."""
         return self.snapshot().gaps()
 
     def written(self, writer: str) -> int:

@@ -21,7 +21,7 @@ from tidings.lakes.search import Search
 
 _ORDER: Final = [("time", "ascending"), ("stream", "ascending"), ("tick", "ascending")]
 _AT_ONCE: Final = 1_000
-"""So many events are made of rows at once."""
+"""Events made of rows at once."""
 
 
 def in_order(search: Search) -> Iterator[Archived]:

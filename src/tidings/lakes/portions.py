@@ -19,12 +19,14 @@ import pyarrow.parquet as pq
 from tidings.lakes.errors import reading
 
 ROWS: Final = 32_768
-"""So many rows are read at once."""
+"""Rows read from a file at once."""
 _LEAST: Final = 200_000
+"""Rows of the smallest portion, unless there are fewer: to begin a task costs Spark as much as to
+match some fifty thousand rows."""
 _MOST: Final = 1_000_000
+"""Rows of the largest portion, if its row groups allow."""
 _TASKS: Final = 16
-"""A task is for so many rows; in between, it is this number of tasks. To begin one costs Spark as
-much as matching some fifty thousand rows."""
+"""Portions to make, as far as their sizes allow."""
 
 
 class Piece(NamedTuple):

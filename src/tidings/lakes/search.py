@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 ROWS: Final = 65_536
-"""So many are in a batch at most."""
+"""Rows of a batch, at most."""
 _EARLIEST: Final = microseconds(datetime.min.replace(tzinfo=UTC))
 _ALWAYS: Final = ("path", "num_records", "partition.day")
 
@@ -82,7 +82,7 @@ class Search:
         try:
             stored = pq.read_schema(self._path / file["path"]).names
         except (OSError, pa.ArrowException):
-            return True  # whoever reads it will say so
+            return True  # its reader will say so
         return may_match(_without(file, unsaid.difference(stored)), filter, self._columns)
 
     def rows(self, path: str) -> Iterator[pa.RecordBatch]:

@@ -49,7 +49,7 @@ class View:
         return _named(STREAM, self._numbers)
 
     def gaps(self) -> list[Gap]:
-        """What is known to be missing, since nobody kept it for long enough."""
+        """What is known to be missing, as it was not kept for long enough."""
         found = _named(GAP, self._numbers)
         places = ((*place.rpartition("/")[::2], upto) for place, upto in found.items())
         return sorted(Gap(stream, int(after), upto) for stream, after, upto in places)

@@ -70,12 +70,12 @@ class NamedIndex:
 
 
 def lists(counts: npt.NDArray[Any], numbers: npt.NDArray[Any], names: Names) -> pa.ListArray:
-    """Lists of so many names each, by their numbers."""
+    """Lists of names, by their numbers, with as many in each as `counts` says."""
     return pa.ListArray.from_arrays(ends(counts), names.take(pa.array(numbers)))
 
 
 def ends(counts: npt.NDArray[Any]) -> pa.Array:
-    """Where lists of so many elements begin and end; `TidingsError` if an array can't hold them.
+    """Where lists of these lengths begin and end; `TidingsError` if an array can't hold them.
 
     >>> ends(np.array([2, 0, 1])).to_pylist()
     [0, 2, 2, 3]

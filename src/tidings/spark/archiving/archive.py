@@ -2,8 +2,8 @@
 
 The lake is its own checkpoint. Again and again, the stretches between what it holds and where the
 streams end are hauled into files, by this program itself or by the tasks of a Spark; then one
-commit adds all of them, with how far the lake is. Whoever is killed, and wherever: either all of
-it is there or nothing, and whoever comes next begins where the lake ends.
+commit adds all of them, with how far the lake is. Whatever is killed, and whenever: either all
+of it is there or nothing, and the next one to archive begins where the lake ends.
 """
 
 from __future__ import annotations
@@ -87,4 +87,4 @@ def archive(
 
 
 def _nothing(report: Report) -> None:
-    """Nobody wants to know."""
+    """Leave it unsaid."""

@@ -1,6 +1,6 @@
 """A haul: a stretch of a stream, brought from a broker into files of a lake by one task.
 
-It may run anywhere, also twice: its files are nothing until somebody commits them.
+It may run anywhere, also twice: its files are nothing until they are committed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tidings.spark.streams.reading import read_rows
 from tidings.spark.streams.stretch import Stretch
 
 _BYTES: Final = 64 << 20
-"""A file is begun anew when so much is in memory."""
+"""Bytes in memory at which a file is written."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Hauled:
         return sum(each.rows for each in self.written)
 
     def discard(self, folder: Path) -> None:
-        """Delete its files, which nobody will commit."""
+        """Delete its files, which will not be committed."""
         for each in self.written:
             each.discard(folder)
 

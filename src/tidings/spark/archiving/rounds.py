@@ -24,9 +24,9 @@ _log = logging.getLogger("tidings.spark")
 WRITER: Final = "archive"
 """The name under which `archive` writes to a lake."""
 _SILENCE: Final = 60.0
-"""After so many seconds without events the lake notes how far it is all the same."""
+"""Seconds without events after which the lake notes how far it is all the same."""
 _JOIN: Final = 100
-"""So many small files are joined, as soon as there is time for it."""
+"""Small files that are joined as soon as there is time for it."""
 _GLANCE: Final = 0.2
 """Seconds between two looks at whether to stop."""
 
@@ -50,11 +50,11 @@ class Report(NamedTuple):
     """How archiving goes on; told after each commit."""
 
     events: int
-    """So many were archived since the start,"""
+    """Events archived since the start."""
     commits: int
-    """in so many commits,"""
+    """Commits since the start."""
     seconds: float
-    """during this time."""
+    """Time since the start."""
     rate: float
     """Events per second since the last commit."""
     cursor: str

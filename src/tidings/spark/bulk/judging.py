@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tidings.matching import Index
 
 _SOME: Final = 500
-"""So many events are judged at a time."""
+"""Events judged at a time."""
 
 
 @dataclass(frozen=True)

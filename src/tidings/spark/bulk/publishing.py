@@ -12,7 +12,7 @@ nothing has to be written down but what Spark writes itself. Only the broker tha
 it knows, so that a batch does not go on at another one.
 (The sink cannot do so: of rows that anybody wrote, it does not know that they come again alike.)
 
-Where the broker no longer keeps the next events, and it is to go on all the same, nobody can tell
+Where the broker no longer keeps the next events, and it is to go on all the same, it is not known
 how many deliveries they had. So numbers go on as if the stretch began there: what an earlier try
 had delivered from there on is then delivered again, and nothing is lost.
 
@@ -48,7 +48,7 @@ ROOM: Final = 1 << 20
 """Numbers for each tick: events have no more deliveries, which are for a thousand names each. It
 leaves room for 2⁴³ ticks. A batch that was begun with another number must not go on."""
 TICKS: Final = 20_000
-"""So many ticks make a stretch. A batch that was begun with another number must not go on."""
+"""Ticks of a stretch. A batch that was begun with another number must not go on."""
 COUNTS: Final = "events BIGINT, matched BIGINT, delivered BIGINT, refused BIGINT, times DOUBLE"
 """What is known of a task that has delivered; the last is the sum of when events happened."""
 _COLUMNS: Final = pa.schema(
@@ -61,9 +61,9 @@ _COLUMNS: Final = pa.schema(
     ]
 )
 _UNDER_WAY: Final = 2
-"""So many lists of deliveries may wait for the broker while further ones are made."""
+"""Lists of deliveries that may wait for the broker while further ones are made."""
 _AT_ONCE: Final = 2_000
-"""So many deliveries make a list. If a task fails, the letters of all that is under way may be
+"""Deliveries of a list. If a task fails, the letters of all that is under way may be
 missing, and the next try makes them: a broker remembers more refusals than that."""
 _LOOK: Final = 0.2
 
@@ -172,7 +172,7 @@ class Publisher:
         self._number = ROOM * task.judged.stretch.start
         """Of the last delivery."""
         self.missed = 0
-        """So many names were not reached."""
+        """How many names were not reached."""
         self._fresh: list[Notification] = []
         self._under_way: deque[tuple[Future[int], list[tuple[Notification, TidingsError]]]] = (
             deque()
@@ -194,7 +194,7 @@ class Publisher:
         self._behind = max(client.kept, self._number)
         self._told = client.refusals  # of what an earlier try has published
         start, known = self._task.judged.stretch.start, self._behind - self._number
-        # Whoever goes on keeps the letters of those who were there before.
+        # A try that goes on keeps the letters of those before it.
         name = f"{self._task.session}-{start}{f'-{known}' if known else ''}.jsonl"
         self._letters = DeadLetters(self._folder, name)
         client.leave_out(self._number)

@@ -44,7 +44,7 @@ _log = logging.getLogger("tidings.spark")
 EVERY: Final = 0.3
 """Seconds within which a registration is in the table."""
 AT_A_TIME: Final = 50_000
-"""So many ticks make a batch at most: what has gathered is delivered bit by bit."""
+"""Ticks of a batch, at most: what has gathered is delivered bit by bit."""
 _PACE: Final = "250 milliseconds"
 """Batches begin no sooner after each other: each costs Spark 0.1 s of processor time."""
 _GLANCE: Final = 0.5

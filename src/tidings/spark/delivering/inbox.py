@@ -45,9 +45,9 @@ _QUERY: Final = "sql.streaming.queryId"
 _FILES: Final = "path STRING, size BIGINT, day STRING, statistics STRING"
 """What a task tells of the files it has written: the fields of `File`."""
 _BYTES: Final = 64 << 20
-"""So much JSON is in memory at a time, and in a file."""
+"""Bytes of JSON in memory at a time, and in a file."""
 _COMPACT: Final = 500
-"""After so many commits small files are joined."""
+"""Commits until small files are joined."""
 
 
 class Inbox:
@@ -84,7 +84,7 @@ class Inbox:
             self._join(table)
 
     def _join(self, table: DeltaTable) -> None:
-        """Join small files, and delete what has been nobody's for a week."""
+        """Join small files, and delete those that have not been the table's for a week."""
         try:
             table.optimize.compact()
             table.vacuum(dry_run=False, full=True)

@@ -13,7 +13,7 @@ from tidings.events import TidingsError
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Nobody else delivers from the folder meanwhile; `TidingsError` if somebody does already.
+    """Keep others from delivering from the folder; `TidingsError` if another one does already.
 
     The system lets go of it if this process is killed.
     """

@@ -17,13 +17,13 @@ class Report(NamedTuple):
     """How delivering goes on."""
 
     events: int = 0
-    """So many ticks of the brokers' streams were read since the start,"""
+    """Ticks of the brokers' streams that were read since the start."""
     matched: int = 0
-    """so many deliveries made of them: one for each event that somebody wants,"""
+    """Events that somebody wants, since the start."""
     delivered: int = 0
-    """and so many names reached by them: (event, name) pairs."""
+    """Pairs of an event and a name that it has reached, since the start."""
     dead: int = 0
-    """So many deliveries could not be published, and are dead letters."""
+    """Deliveries that could not be published, and are dead letters."""
     batches: int = 0
     seconds: float = 0.0
     """Since the start."""
@@ -32,11 +32,11 @@ class Report(NamedTuple):
     latency: float | None = None
     """Seconds from publication to delivery, the mean of the last batch that had any."""
     subscriptions: int = 0
-    """So many are in force,"""
+    """Bulk subscriptions in force."""
     refused: int = 0
-    """and so many registrations were none;"""
+    """Registrations that were refused."""
     why: str = ""
-    """this is wrong with the last of them."""
+    """What is wrong with the last registration that was refused."""
 
 
 class Tally:

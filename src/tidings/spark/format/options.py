@@ -50,11 +50,11 @@ class Reading:
     since: Since
     until: Since
     most: int
-    """So many ticks at a time, at most."""
+    """Ticks of a batch of a stream, at most."""
     on_gap: OnGap
     on_mismatch: Literal["null", "fail"]
     partition: int
-    """So many ticks of a stream make a task of a batch."""
+    """Ticks of a stream that make a task of a batch."""
     subscriptions: str | None = None
     """A lake of registrations: only what they want is read, and who wants it."""
     deliver: bool = False

@@ -1,6 +1,6 @@
 """Readers: the streams of a network as a batch, or as a stream of batches, of Spark.
 
-An offset is a cursor, fixed by the driver before anybody reads, and with it where its batch begins:
+An offset is a cursor, fixed by the driver before tasks read, and with it where its batch begins:
 where a stream begins that turned up, or all of them at first, a broker may say otherwise later.
 Each task then reads its ticks straight from the broker, and the same if it has to do so again.
 
@@ -75,11 +75,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options, self._schema = options, schema
         self._table = None if options.subscriptions is None else Table(options.subscriptions)
         self._last: Cursor | None = None
-        """Where the streams are, as far as is known,"""
+        """Where the streams are, as far as is known."""
         self._broker = ""
-        """by the broker of this name."""
+        """The name of the broker that has said where the streams are."""
         self._target: Cursor | None = None
-        """No further than this."""
+        """Where to end, if all is to end there."""
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         match self._options.since:
@@ -208,7 +208,7 @@ def _cursor_of(said: dict[str, Any]) -> Cursor:
 
 
 def _shares(start: Cursor, end: Cursor, most: int) -> Cursor:
-    """How far to go in each stream so that it is no more than so many ticks in all.
+    """How far to go in each stream so that it is no more than `most` ticks in all.
 
     A stream that has less than its share leaves the rest to the others. If there are more streams
     than ticks, they take turns: how many were read so far says whose turn it is.

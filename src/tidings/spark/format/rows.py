@@ -1,4 +1,4 @@
-"""Rows: events as Arrow batches, in the columns that somebody asked for.
+"""Rows: events as Arrow batches, in the columns that were asked for.
 
 Five names are of the event itself: `id`, `stream`, `tick`, `time` (when it was published) and
 `attributes`: all of them, as a map of variants (`try_variant_get(attributes['price'], '$',
@@ -48,7 +48,7 @@ from tidings.spark.format.variants import variants
 GENERIC: Final = (
     "id STRING, stream STRING, tick BIGINT, time TIMESTAMP, attributes MAP<STRING,VARIANT>"
 )
-"""The columns where nobody asks for others."""
+"""The columns, if no others are asked for."""
 MATCHES: Final = "matches"
 JUDGED: Final = f"{GENERIC}, {MATCHES} ARRAY<STRING>"
 """The same where events are judged by subscriptions."""

@@ -14,9 +14,9 @@ from tidings.lakes.portions import ROWS
 from tidings.matching.named import NamedIndex, lists
 
 _PAIRS: Final = 4_000_000
-"""About so many matches are held at a time, however many an event has."""
+"""Matches held at a time, about; however many an event has."""
 _GROWTH: Final = 8
-"""A step has at most so many times the rows of the one before: what comes may match more."""
+"""How many times the rows of the step before a step has, at most: what comes may match more."""
 KINDS: Final[Mapping[str, Any]] = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64()}
 """What keys may be."""
 
@@ -28,7 +28,7 @@ class Asking:
         self._matches, self._grouping = matches, grouping
         self._names: Any = None
         self._kind = KINDS[kind]
-        # So few rows that they can't match more, before anything is known of them.
+        # Rows that can't match more, whatever they are: nothing is known of them yet.
         self._step = _bounded(_PAIRS // max(1, len(matches)))
 
     def answers(
@@ -51,7 +51,7 @@ class Asking:
             rows = batch.slice(at, self._step)
             at += rows.num_rows
             found, numbers = self.pairs(rows)
-            # However many matches there are, memory is for so many.
+            # Memory is for `_PAIRS` matches, however many there are.
             likely = _PAIRS * rows.num_rows // max(1, len(found))
             self._step = _bounded(min(likely, _GROWTH * self._step))
             yield rows, found, numbers, self._names

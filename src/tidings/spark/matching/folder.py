@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 FORMAT: Final = "tidings match 5"
 MEMORY: Final = 2 << 30
-"""An index takes no more than so many bytes in a process; more filters are in parts."""
+"""Bytes of a process that an index takes at most; filters that need more are in parts."""
 _ABOUT: Final = "match.json"
 _FOLDERS: Final = ("matches", "counts", "filters")
 """What is made first; `matches` only where they are listed."""
@@ -71,7 +71,7 @@ class Asked(msgspec.Struct, frozen=True):
     filters: str
     """Names their content."""
     since: str
-    """In the words of whoever asks: `1 day ago` goes on with the day that it began with."""
+    """In the words that were given: `1 day ago` goes on with the day that it began with."""
     until: str
     is_listed: bool
     """Whether the matches are wanted, or only how many there are."""

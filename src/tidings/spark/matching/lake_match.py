@@ -52,7 +52,7 @@ class Plan(msgspec.Struct, frozen=True):
     lake: str
     version: int | None
     filter: str
-    """The file that has it, which whoever plans can read: types come along in it."""
+    """The file that has it, which the driver can read: types come along in it."""
     since: Place
     until: Place
     columns: list[str]

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tidings.lakes.lake import Lake
 
 FEW: Final = 16
-"""Up to so many filters, Spark compiles them to one condition that is faster than the index."""
+"""Filters up to which one condition, compiled by Spark, is faster than the index."""
 
 ROW: Final = ""
 """A name that no attribute has: there are rows even where the filters name no column."""

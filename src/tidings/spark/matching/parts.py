@@ -57,13 +57,13 @@ class Parts(NamedTuple):
 
     parts: list[Part]
     valued: int
-    """So many have values."""
+    """How many of them have values."""
     attributes: list[str]
     """Whose values decide."""
 
 
 def needed(filters: Mapping[Any, Filter], memory: int) -> int:
-    """In how many parts an index of each takes no more than so many bytes of a process.
+    """The parts to make so that the index of one takes no more than `memory` bytes of a process.
 
     `TidingsError` if that is no number of bytes.
     """

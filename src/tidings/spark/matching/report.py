@@ -31,7 +31,7 @@ class Summary:
     matches: int
     filters: int
     silent: int
-    """So many filters never matched."""
+    """How many filters never matched."""
     busiest: list[tuple[str, int, datetime, datetime]]
     """Key, number of matches, first, last."""
 

@@ -38,7 +38,7 @@ __all__ = ["keys", "matches", "read", "write"]
 FORMAT: Final = "tidings filters"
 VERSION: Final = 2
 _KEPT: Final = 4
-"""A process keeps the indexes of so many snapshots, those that were asked last."""
+"""Snapshots of which a process keeps the indexes: those that were asked last."""
 _ARRAYS: Final = (
     "conj_row",
     "cond_off",
@@ -59,7 +59,7 @@ def write(filters: Mapping[Any, Filter], folder: Path) -> Path:
         unfinished = path.with_suffix(f".{uuid.uuid4().hex}")  # others may write it now, too
         with unfinished.open("wb") as file:
             file.writelines(pieces)
-        unfinished.replace(path)  # whoever sees it sees all of it
+        unfinished.replace(path)  # it is there whole, or not at all
     return path
 
 
@@ -150,7 +150,7 @@ class Snapshot:
         self.source = Source(
             keys=np.arange(count, dtype=np.int32),
             died=np.full(count, NEVER, np.int64),
-            hashes=np.zeros(count, np.int64),  # for queries of filters, which nobody asks here
+            hashes=np.zeros(count, np.int64),  # for queries of filters, which are not asked here
             rest=_rest(values),
             **{name: arrays[name] for name in _ARRAYS},
         )

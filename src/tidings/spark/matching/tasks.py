@@ -52,9 +52,9 @@ class Done(NamedTuple):
     """What came of a task."""
 
     events: int
-    """So many were looked at, if it was the first to do so."""
+    """Events looked at; 0 if another task had looked at them before."""
     matched: int
-    """So many match a filter of this part."""
+    """Events that match a filter of this part."""
     matches: int
 
 
@@ -77,7 +77,7 @@ class FilterCounts:
         return counts
 
     def merge(self, numbers: Any, counts: Any, first: Any, last: Any) -> None:
-        """What somebody else has counted; each number is there once."""
+        """Add what another task has counted; each number is there once."""
         self.counts[numbers] += counts
         self.first[numbers] = np.minimum(self.first[numbers], first)
         self.last[numbers] = np.maximum(self.last[numbers], last)

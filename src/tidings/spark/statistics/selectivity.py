@@ -25,9 +25,9 @@ from tidings.routing.joins import Stretch, gaps
 from tidings.spark.matching.asking import Asking
 
 _MOST_MERGERS: Final = 10_000
-"""So many candidates are looked at."""
+"""Candidates for merging that are looked at, at most."""
 _MOST_BROKERS: Final = 1_000
-"""Each is compared with each other."""
+"""Brokers, at most: each is compared with each other."""
 
 Owner = Callable[[str], str]
 """Which broker the filter under a key belongs to; a function of some module, as tasks need it."""
@@ -159,7 +159,7 @@ class Selectivity:
         return counts
 
     def _counted(self, events: int, rows: npt.NDArray[Any], numbers: npt.NDArray[Any]) -> Counts:
-        """Of so many events, given pairs of their numbers and of those of what they match."""
+        """The counts of some events, given pairs of their numbers and those of what they match."""
         is_filter = numbers < self._filters
         heard = np.zeros((events, self._brokers), np.float32)
         heard[rows[is_filter], self._owner[numbers[is_filter]]] = 1.0

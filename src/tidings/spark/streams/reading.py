@@ -73,7 +73,7 @@ def _read(
                     raise Stopped(f"{stretch}: stopped at tick {reader.upto}")
                 if isinstance(found, Rows):
                     yield found
-                    reader.patience.moved()  # whoever takes it may take long
+                    reader.patience.moved()  # its user may take long
                     continue
                 gathered += found
                 taken += sum(size(event.notification) for event in found)

@@ -16,19 +16,20 @@ except ImportError:  # who reads without Spark can do without it
 
 @dataclass(frozen=True)
 class Stretch(InputPartition):
-    """What one task reads."""
+    """What one task reads: the ticks of `stream` behind `start`, up to and with `end`."""
 
     stream: str
     start: int
     end: int
     others: Cursor
+    """Where the other streams are: to subscribe to one stream names a place in all."""
 
     def __str__(self) -> str:
         return f"ticks {self.start + 1} to {self.end} of stream {self.stream}"
 
 
 def split(start: Cursor, end: Cursor, others: Cursor, *, most: int) -> list[Stretch]:
-    """All between two cursors, in stretches of so many ticks.
+    """All between two cursors, in stretches of at most `most` ticks.
 
     >>> for stretch in split({"paris": 2}, {"paris": 9, "rome": 0}, {}, most=5):
     ...     print(stretch)

@@ -17,9 +17,9 @@ from tidings.spark.streams.absence import Gone, Patience, gap
 from tidings.spark.streams.stretch import Stretch
 
 MANY: Final = 10_000
+"""Events of a batch, about, at most. Smaller batches would cost Spark more than their events."""
 BYTES: Final = 8 << 20
-"""A batch has no more events, nor takes more bytes than about this. Of much smaller ones, Spark
-would spend its time on batches."""
+"""Bytes of a batch, about, at most."""
 _PAUSE: Final = 0.1
 """Seconds to wait for a batch before looking whether it is still wanted."""
 

@@ -12,7 +12,9 @@ from tidings.spark.streams.absence import Patience
 from tidings.spark.streams.stretch import Stretch
 
 _MANY: Final = 10_000
+"""Events taken at a time, at most."""
 _QUEUE: Final = 20_000
+"""Events that may wait to be taken."""
 _PAUSES: Final = (0.002, 0.1)
 """How long to wait for news before looking how far the broker is; longer each time."""
 
