@@ -24,7 +24,7 @@ from tidings.events import Filter, Schema, TidingsError
 from tidings.lakes import portions
 from tidings.lakes.lake import Lake
 from tidings.lakes.layout import Archived
-from tidings.spark.matching import snapshot
+from tidings.spark.matching import filter_file
 from tidings.spark.matching import tasks as written
 from tidings.spark.matching.folder import MatchFolder
 from tidings.spark.matching.report import Summary
@@ -260,14 +260,14 @@ def test_killed_before_it_had_begun_it_begins_anew(
 ) -> None:
     path, events = lake
     out = tmp_path / "heard"
-    write = snapshot.write
+    write = filter_file.write
 
     def dying(filters: dict[str, Filter], folder: Path) -> Path:
         write(filters, folder)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as killed:
-        killed.setattr(snapshot, "write", dying)
+        killed.setattr(filter_file, "write", dying)
         with pytest.raises(KeyboardInterrupt):
             MatchFolder(path, {"other": Filter.all()}, out).begin()
     unfinished = out.with_name("heard.unfinished")
@@ -390,7 +390,7 @@ def test_a_process_holds_one_general_part_at_a_time(
     folder.begin()
     assert len({task.part.path for task in folder.tasks()}) > 1
     folder.run(None)
-    assert len(snapshot._matches) == 1
+    assert len(filter_file._indexes) == 1
     check(tmp_path / "heard", lake[1], general)
 
 

@@ -2,5 +2,5 @@
 
 What belongs here is what tasks do with the table of subscriptions: keep its index, judge a stretch
 of events by it, and publish each of them once for those who want it. The query that has tasks do
-so is in `delivering`. Nothing here starts Spark or knows how Spark plans a batch.
+so is in `delivering`. Nothing here starts Spark or a query.
 """

@@ -93,15 +93,15 @@ def _asked(filter: Filter, schema: StructType, where: Column) -> Column:
 
         from tidings.matching.named import NamedIndex
 
-        matches: NamedIndex | None = None
+        index: NamedIndex | None = None
         for batch in batches:
             rows = pa.RecordBatch.from_arrays(batch.flatten(), names=used)
             wanted = np.flatnonzero(np.asarray(rows[REST].is_valid()))
             truth = np.zeros(len(batch), np.bool_)
             if len(wanted):
-                matches = matches or NamedIndex({0: filter})
+                index = index or NamedIndex({0: filter})
                 for members, events in grouping.groups(rows.take(wanted)):
-                    found = matches.pairs(events)[0]
+                    found = index.pairs(events)[0]
                     truth[wanted[found if members is None else members[found]]] = True
             yield pa.array(truth)
 

@@ -24,12 +24,12 @@ KINDS: Final[Mapping[str, Any]] = {"string": pa.string(), "int": pa.int32(), "bi
 class Asking:
     """Asks a set of filters about rows of a lake, some at a time."""
 
-    def __init__(self, matches: NamedIndex, grouping: Grouping, kind: str) -> None:
-        self._matches, self._grouping = matches, grouping
+    def __init__(self, index: NamedIndex, grouping: Grouping, kind: str) -> None:
+        self._index, self._grouping = index, grouping
         self._names: Any = None
         self._kind = KINDS[kind]
         # Rows that can't match more, whatever they are: nothing is known of them yet.
-        self._step = _bounded(_PAIRS // max(1, len(matches)))
+        self._step = _bounded(_PAIRS // max(1, len(index)))
 
     def answers(
         self, batch: pa.RecordBatch, columns: list[str], *, keep: bool = False
@@ -61,7 +61,7 @@ class Asking:
         found: list[Any] = []
         numbers: list[Any] = []
         for members, events in self._grouping.groups(rows):
-            at, which, names = self._matches.pairs(events)
+            at, which, names = self._index.pairs(events)
             if self._names is None:
                 self._names = names.cast(self._kind)
             found.append(at if members is None else members[at])

@@ -41,7 +41,7 @@ from tidings.lakes.pruning import Place, Window
 from tidings.lakes.search import Question, schema_of
 from tidings.spark.failures import cause
 from tidings.spark.jobs import carry_out
-from tidings.spark.matching import snapshot
+from tidings.spark.matching import filter_file
 from tidings.spark.matching.asking import KINDS, kind_of
 from tidings.spark.matching.parts import Stored, cut, needed
 from tidings.spark.matching.report import Summary, moment, report, span
@@ -215,7 +215,7 @@ class MatchFolder:
             portions=portions(question.lake, files),
             parts=[
                 Stored(
-                    snapshot.write(p.filters, self._folder / "filters").name,
+                    filter_file.write(p.filters, self._folder / "filters").name,
                     sorted(names_in(p.filters.values())),
                     p.number,
                 )
@@ -331,7 +331,7 @@ class MatchFolder:
         events = matched = 0
         counts = iter(self._counts())
         for part in self._about.parts:
-            held = snapshot.keys(self._folder / "filters" / part.path)
+            held = filter_file.keys(self._folder / "filters" / part.path)
             places = pa.array([numbers[key] for key in held], pa.int64())
             for _ in self._about.portions:
                 done, table = counted(next(counts))

@@ -29,7 +29,7 @@ from tidings.lakes.sifting import Sieve
 from tidings.matching.named import NamedIndex
 from tidings.spark.columns.attributes import quoted
 from tidings.spark.format.lake_reader import LakeReader, Share, plain_columns
-from tidings.spark.matching import snapshot
+from tidings.spark.matching import filter_file
 from tidings.spark.matching.asking import Asking, kind_of
 from tidings.spark.matching.parts import Concerned, Part, Stored, cut, needed
 from tidings.spark.matching.sending import received, sent
@@ -71,7 +71,7 @@ class Plan(msgspec.Struct, frozen=True):
     def question(self) -> Question:
         """Which events are to be looked at."""
         window = Window(self.since, self.until)
-        (wanted,) = snapshot.read(Path(self.filter)).values()
+        (wanted,) = filter_file.read(Path(self.filter)).values()
         return Question(Path(self.lake), wanted, window, self.version)
 
     def text(self) -> str:
@@ -194,7 +194,7 @@ class MatchReader(LakeReader):
         used = {*sieve.used, *grouping.used, *(concerned.used if part.number is not None else ())}
         # With `keep`, the first part gives all rows, and any other only those that match there.
         keep = self._plan.keep and partition.part == 0
-        asking = Asking(self._matches(part), grouping, self._plan.kind)
+        asking = Asking(self._index_of(part), grouping, self._plan.kind)
         texts = [n for n in {*used, "stream"} if pa.types.is_string(self._held.field(n).type)]
         given = list(dict.fromkeys("time" if n == "day" else n for n in self._schema.names))
         for batch in self._batches(partition, {*self._schema.names, *used}, encoded=texts):
@@ -208,7 +208,7 @@ class MatchReader(LakeReader):
                 yield pa.RecordBatch.from_arrays([*arrays, keys], schema=pa.schema(fields))
         settle()
 
-    def _matches(self, part: Stored) -> NamedIndex:
+    def _index_of(self, part: Stored) -> NamedIndex:
         path = Path(part.path)
         path = received(path) if self._plan.is_sent else path
-        return snapshot.matches(path, alone=len(self._plan.parts) > 1)
+        return filter_file.index_of(path, alone=len(self._plan.parts) > 1)

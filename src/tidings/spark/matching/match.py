@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from tidings.events import Filter, Notification, TidingsError
 from tidings.lakes.grouping import names_in
 from tidings.lakes.layout import REST
-from tidings.spark.matching import snapshot
+from tidings.spark.matching import filter_file
 from tidings.spark.matching.sending import received, sent
 from tidings.spark.workers import settle
 
@@ -174,7 +174,7 @@ def _asking(
     is_sent = folder is None
 
     def ask(batches: Any) -> Any:
-        found = snapshot.matches(received(path) if is_sent else path)
+        found = filter_file.index_of(received(path) if is_sent else path)
         asking = None if grouping is None else Asking(found, grouping, kind)
         for batch in batches:
             rows = pa.RecordBatch.from_arrays(batch.flatten(), names=names)

@@ -24,7 +24,7 @@ from tidings.lakes.portions import Portion, read
 from tidings.lakes.search import Question
 from tidings.lakes.sifting import Sieve
 from tidings.matching.named import NamedIndex, ends
-from tidings.spark.matching import snapshot
+from tidings.spark.matching import filter_file
 from tidings.spark.matching.asking import KINDS, Asking
 from tidings.spark.matching.parts import Concerned, Stored
 
@@ -136,11 +136,11 @@ class Job(NamedTuple):
 
 def perform(job: Job, task: Task) -> Done:
     """Match, and write what came of it; done again, it writes the same."""
-    matches = snapshot.matches(Path(task.part.path), alone=job.alone)
-    tally, events, matched = FilterCounts(len(matches)), 0, 0
+    index = filter_file.index_of(Path(task.part.path), alone=job.alone)
+    tally, events, matched = FilterCounts(len(index)), 0, 0
     to_matches, to_counts = files_of(job.folder, task.number)
     with MatchesFile(to_matches, job.kind) if job.is_listed else nullcontext() as writing:
-        for seen, pieces in _asked(job, task, matches):
+        for seen, pieces in _asked(job, task, index):
             events += seen
             for rows, at, numbers, names in pieces:
                 counts = tally.add(np.asarray(rows["time"].cast(pa.int64())), at, numbers)
@@ -153,14 +153,14 @@ def perform(job: Job, task: Task) -> Done:
     return done
 
 
-def _asked(job: Job, task: Task, matches: NamedIndex) -> Iterator[tuple[int, Iterator[Any]]]:
+def _asked(job: Job, task: Task, index: NamedIndex) -> Iterator[tuple[int, Iterator[Any]]]:
     """Events, by batches: how many there are, and of those that this part of the filters concerns
     what `Asking.pieces` says."""
     columns = columns_of(job.held)
     sieve = Sieve(job.question.filter, columns)
     grouping = Grouping(task.part.names, columns)
     concerned = Concerned(job.attributes, columns, job.valued)
-    asking = Asking(matches, grouping, job.kind)
+    asking = Asking(index, grouping, job.kind)
     used = {*job.columns, *sieve.used, *grouping.used, *concerned.used}
     schema = pa.schema([field for field in job.held if field.name in used])
     texts = [f.name for f in schema if f.type == pa.string()]

@@ -145,14 +145,14 @@ class Selectivity:
         )
         asked = [*filters.values(), *(m.filter for m in candidates)]
         self._names = names_in(asked)
-        self._matches = NamedIndex(dict(enumerate(asked)))
+        self._index = NamedIndex(dict(enumerate(asked)))
         self._schema: pa.Schema | None = None
 
     def count(self, batch: pa.RecordBatch) -> Counts:
         """Of the rows of a lake."""
         if batch.schema != self._schema:
             self._schema, columns = batch.schema, columns_of(batch.schema)
-            self._asking = Asking(self._matches, Grouping(self._names, columns), "bigint")
+            self._asking = Asking(self._index, Grouping(self._names, columns), "bigint")
         counts = self.none()
         for some, rows, numbers, _ in self._asking.pieces(batch):
             counts = counts.plus(self._counted(some.num_rows, rows, numbers))

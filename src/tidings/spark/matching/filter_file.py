@@ -1,4 +1,4 @@
-"""Snapshots: a set of filters as a file, and the index that a process makes of it once.
+"""A file of filters, and the index that a process makes of it once.
 
 The file holds the filters as the arrays that an index is laid out from (see `matching.source`),
 so that a process that wants the index of a million does not read a million filters first: it maps
@@ -33,12 +33,12 @@ from tidings.matching.lines import Lines
 from tidings.matching.named import NamedIndex, Names, names_of
 from tidings.matching.source import NEVER, Source
 
-__all__ = ["keys", "matches", "read", "write"]
+__all__ = ["index_of", "keys", "read", "write"]
 
 FORMAT: Final = "tidings filters"
 VERSION: Final = 2
 _KEPT: Final = 4
-"""Snapshots of which a process keeps the indexes: those that were asked last."""
+"""Files of which a process keeps the indexes: those that were asked last."""
 _ARRAYS: Final = (
     "conj_row",
     "cond_off",
@@ -114,7 +114,7 @@ def _values(source: Source, lines: Lines) -> bytes:
     return encode_json(said).encode()
 
 
-class Snapshot:
+class FilterFile:
     """A file of filters; `TidingsError` if it is damaged, or of a version we do not know."""
 
     def __init__(self, path: Path) -> None:
@@ -182,14 +182,14 @@ def _rest(values: dict[str, Any]) -> dict[int, list[tuple[str, Constraint]]]:
 
 def read(path: Path) -> dict[Any, Filter]:
     """What `write` wrote; `TidingsError` if it is damaged, or of a version we do not know."""
-    held = Snapshot(path)
+    held = FilterFile(path)
     names = held.names.to_pylist()
     return {name: held.source.filter(row, held.lines) for row, name in enumerate(names)}
 
 
 def keys(path: Path) -> list[Any]:
-    """The keys of a snapshot, in their order."""
-    found: list[Any] = Snapshot(path).names.to_pylist()
+    """The keys in a file, in their order."""
+    found: list[Any] = FilterFile(path).names.to_pylist()
     return found
 
 
@@ -200,23 +200,23 @@ def _digest(pieces: Iterable[Any]) -> str:
     return digest.hexdigest()
 
 
-_matches: dict[str, NamedIndex] = {}
+_indexes: dict[str, NamedIndex] = {}
 _lock = threading.Lock()
 
 
-def matches(path: Path, *, alone: bool = False) -> NamedIndex:
-    """The index of the snapshot, made by the first who asks in this process.
+def index_of(path: Path, *, alone: bool = False) -> NamedIndex:
+    """The index of a file's filters, made by the first call in this process.
 
     If it is to be alone, all others are dropped before it is made.
     """
     with _lock:
-        found = _matches.pop(path.name, None)
+        found = _indexes.pop(path.name, None)
         if alone:
-            _matches.clear()
+            _indexes.clear()
         if found is None:
-            held = Snapshot(path)
+            held = FilterFile(path)
             found = NamedIndex.laid_out(held.source, held.lines, held.names)
-        _matches[path.name] = found
-        while len(_matches) > _KEPT:
-            del _matches[next(iter(_matches))]
+        _indexes[path.name] = found
+        while len(_indexes) > _KEPT:
+            del _indexes[next(iter(_indexes))]
         return found
