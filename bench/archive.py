@@ -24,8 +24,8 @@ from bench.broker.servers import Server, broker
 from bench.processes import used
 from bench.report import Target, console, save, short, show, show_targets
 from tidings import connect_sync
+from tidings.lakes.lake import Lake
 from tidings.spark.archiving.archive import archive
-from tidings.spark.lakes.lake import Lake
 from tidings.workloads import sparse
 
 WAYS = ("none", "local[1]", "local[2]")

@@ -31,9 +31,9 @@ from bench.broker.servers import broker
 from bench.processes import used
 from bench.report import Target, console, save, short, show, show_targets
 from tidings import Index, Notification, connect_sync
-from tidings.spark.bulk.deliver import deliver
 from tidings.spark.bulk.registrations import registration
-from tidings.spark.bulk.tally import Report
+from tidings.spark.delivering.deliver import deliver
+from tidings.spark.delivering.tally import Report
 from tidings.spark.sessions import session_for_python
 from tidings.workloads import interval
 

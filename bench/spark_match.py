@@ -2,13 +2,13 @@
 
 REBECA's quote intervals: a symbol and a range of prices. Ways over the same lake:
 
-- *audit*: `tidings pipeline match`, whose tasks write all matches as Parquet themselves; keys are
+- *folder*: `tidings pipeline match`, whose tasks write all matches as Parquet themselves; keys are
   numbers, as the kernel gives them, or names; and *counts*, the same with `--count-only`;
 - *lake*: `match(lake, …)`, which gives them to Java as rows;
 - *frame*: `match(df, …)` on Spark's own reading of the files;
 - *join*: the best that Spark offers for these filters by itself. They are broadcast as a table and
   found by their symbol. It gives pairs and no lists, and they go nowhere, which is less work than
-  any of the others; *join, files* writes them as Parquet, as the audit does.
+  any of the others; *join, files* writes them as Parquet, as *folder* does.
 
 The kernel is `Index.match_batch` in one thread, on batches as large as those that the lake is read
 in. Numbers of matches are compared. Rates are per second of processor time, of Java and Python
@@ -34,18 +34,18 @@ import pyarrow.parquet as pq
 from bench.processes import family, used
 from bench.report import Target, console, save, short, show, show_targets
 from tidings import Index
+from tidings.lakes.files import write
+from tidings.lakes.lake import Lake
+from tidings.lakes.portions import ROWS
 from tidings.spark import match, session
-from tidings.spark.format.portions import ROWS
-from tidings.spark.lakes.files import write
-from tidings.spark.lakes.lake import Lake
-from tidings.spark.matching.audit import Audit
+from tidings.spark.matching.folder import MatchFolder
 from tidings.spark.sessions import session_for_python
 from tidings.workloads import Workload, interval, sparse
 
 WAYS = (
     "counts",
-    "audit, numbers",
-    "audit, names",
+    "folder, numbers",
+    "folder, names",
     "lake, numbers",
     "lake, names",
     "frame",
@@ -130,8 +130,8 @@ def _figures(spark: Any, lakes: tuple[Path, Path], size: int, folder: str) -> di
     rates = {w: _rate(work[w], idle[w], events.num_rows if w in SLOW else total) for w in WAYS}
     kernel = max(kernel, _kernel(filters, events)[0])  # others may have used the machine before
     agree = pairs == found["join"] == found["frame"]
-    agree &= found["lake, names"] == found["audit, names"] == found["audit, numbers"]
-    agree &= found["audit, names"] == found["counts"] == found["lake, numbers"]
+    agree &= found["lake, names"] == found["folder, names"] == found["folder, numbers"]
+    agree &= found["folder, names"] == found["counts"] == found["lake, numbers"]
     return {
         "kernel": kernel,
         "pairs": pairs / events.num_rows,
@@ -164,10 +164,10 @@ def _work(
         found[way] = ways[way].select(F.sum(F.size("matches"))).first()[0]
     found["join"] = ways["join"].count()
 
-    def audit(way: str, keyed: dict[Any, Any], *, is_listed: bool = True) -> None:
+    def match_lake(way: str, keyed: dict[Any, Any], *, is_listed: bool = True) -> None:
         out = Path(folder, f"heard {time.perf_counter_ns()}")
-        audit = Audit(lake, keyed, out, is_listed=is_listed, named="bench")
-        found[way] = audit.run(spark).matches
+        matches = MatchFolder(lake, keyed, out, is_listed=is_listed, named="bench")
+        found[way] = matches.run(spark).matches
         shutil.rmtree(out)
 
     def joined() -> None:
@@ -176,9 +176,9 @@ def _work(
         shutil.rmtree(out)
 
     work: dict[str, Callable[[], None]] = {
-        "counts": lambda: audit("counts", named, is_listed=False),
-        "audit, numbers": lambda: audit("audit, numbers", filters),
-        "audit, names": lambda: audit("audit, names", named),
+        "counts": lambda: match_lake("counts", named, is_listed=False),
+        "folder, numbers": lambda: match_lake("folder, numbers", filters),
+        "folder, names": lambda: match_lake("folder, names", named),
         "join, files": joined,
     }
     return work | {way: lambda rows=rows: _drain(rows) for way, rows in ways.items()}  # type: ignore[misc]

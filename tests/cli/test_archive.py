@@ -12,7 +12,7 @@ from tests.network.brokers import free_ports
 from tests.spark.brokers import running
 from tidings import connect_sync
 from tidings.broker.store import SQLiteStore
-from tidings.spark.lakes.lake import Lake
+from tidings.lakes.lake import Lake
 
 
 @pytest.mark.slow

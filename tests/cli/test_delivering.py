@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run
-from tidings.spark.bulk.lock import locked
+from tidings.spark.delivering.lock import locked
 
 HOLDING = """
 import sys
 from pathlib import Path
 
-from tidings.spark.bulk.lock import locked
+from tidings.spark.delivering.lock import locked
 
 with locked(Path(sys.argv[1])):
     print("held", flush=True)

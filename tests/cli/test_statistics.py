@@ -15,10 +15,10 @@ from tests.cli.conftest import Run
 from tests.network.brokers import free_ports
 from tidings.cli.statistics import tell_statistics, wanted_by, write
 from tidings.events import Filter, Notification, TidingsError
+from tidings.lakes.lake import Lake
+from tidings.lakes.layout import Archived
 from tidings.routing import Statistics
 from tidings.spark.bulk.registrations import cancellation, registration
-from tidings.spark.lakes.lake import Lake
-from tidings.spark.lakes.layout import Archived
 from tidings.spark.statistics.statistics import statistics
 
 FIRST = datetime.min.replace(tzinfo=UTC)

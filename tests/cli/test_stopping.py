@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import PROGRAM, Run
-from tests.spark.lakes import ODD, fill
-from tests.spark.test_audit import check
+from tests.lakes.filled import ODD, fill
+from tests.spark.test_match_folder import check
 from tidings.events import Filter
 from tidings.spark.java import find_java
 

@@ -15,8 +15,8 @@ import pytest
 from tests.network.brokers import HASTY, LINE, PATIENCE, Network
 from tidings import connect
 from tidings.events import Notification
-from tidings.spark.lakes.lake import Lake
-from tidings.spark.lakes.layout import Archived
+from tidings.lakes.lake import Lake
+from tidings.lakes.layout import Archived
 
 pytestmark = pytest.mark.slow
 

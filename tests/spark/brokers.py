@@ -14,9 +14,9 @@ from tests.client.brokers import BrokerProcess
 from tidings.broker.configuration import Configuration
 from tidings.broker.server import Broker
 from tidings.broker.store import log_table
+from tidings.lakes.committed import Committed
 from tidings.protocol import Event
 from tidings.protocol.epochs import stream_name
-from tidings.spark.lakes.committed import Committed
 
 _PATIENCE = 60.0
 

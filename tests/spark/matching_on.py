@@ -11,7 +11,7 @@ import json
 import sys
 from pathlib import Path
 
-from tidings.cli.backfill import match_lake
+from tidings.cli.match_lake import match_lake
 from tidings.spark import match
 from tidings.spark.sessions import session_for_python
 

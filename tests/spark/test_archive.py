@@ -19,12 +19,12 @@ import pytest
 import tidings
 from tests.client.brokers import BrokerProcess
 from tidings.broker.store import SQLiteStore
-from tidings.spark.archiving import course
+from tidings.lakes.lake import Gap, Lake, LakeError
+from tidings.spark.archiving import rounds
 from tidings.spark.archiving.archive import GapError, Report, archive
 from tidings.spark.archiving.hands import OwnHands
 from tidings.spark.archiving.haul import Haul, Hauled
-from tidings.spark.format.options import Broker
-from tidings.spark.lakes.lake import Gap, Lake, LakeError
+from tidings.spark.streams.broker import Broker
 from tidings.spark.streams.watch import Watch
 
 pytestmark = pytest.mark.slow
@@ -131,7 +131,7 @@ def test_it_commits_in_time_and_stops_when_told_to(broker: BrokerProcess, lake: 
 def test_small_files_are_joined_while_it_goes_on(
     broker: BrokerProcess, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(course, "_JOIN", 4)
+    monkeypatch.setattr(rounds, "_JOIN", 4)
     stop = threading.Event()
     commits = threading.Semaphore(0)
     thread = threading.Thread(
@@ -156,7 +156,7 @@ def test_small_files_are_joined_while_it_goes_on(
 def test_small_files_are_joined_by_those_who_come_again_and_again(
     broker: BrokerProcess, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(course, "_JOIN", 4)
+    monkeypatch.setattr(rounds, "_JOIN", 4)
     for first in range(0, 60, 10):
         publish(broker, range(first, first + 10))
         archive(broker.url, lake, until="live")
@@ -189,7 +189,7 @@ def test_a_lake_that_is_deleted_while_it_is_filled_is_not_filled_any_more(
 ARCHIVE = """
 import sys
 from tidings.spark.archiving.archive import archive
-from tidings.spark.lakes.lake import Lake
+from tidings.lakes.lake import Lake
 archive(
     sys.argv[1], Lake(sys.argv[2]), batch=2_000, every=0.2, wait=30,
     progress=lambda report: print(report.events, flush=True),
@@ -308,7 +308,7 @@ def test_that_a_broker_is_away_is_told_with_what_starts_one(
     told.emit = lambda _: stop.set()  # type: ignore[method-assign]
     logging.getLogger("tidings.spark").addHandler(told)
     nobody = Broker("tidings://127.0.0.1:1", timeout=0.1)
-    hauling = course.Course(lake, nobody, OwnHands(), 100, "fail", lambda _: None)
+    hauling = rounds.Rounds(lake, nobody, OwnHands(), 100, "fail", lambda _: None)
     try:
         with Watch(Broker(broker.url)) as watch:
             hauling.follow(watch, "live", 0.0, stop)

@@ -21,9 +21,9 @@ from tests.spark.brokers import log_of, running
 from tests.spark.cluster import Cluster, can_unshare, cluster
 from tidings.client import connect_sync
 from tidings.events import TidingsError
+from tidings.lakes.committed import Committed
+from tidings.lakes.lake import Lake
 from tidings.spark.archiving.archive import Report, archive
-from tidings.spark.lakes.committed import Committed
-from tidings.spark.lakes.lake import Lake
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("archive_on_spark")]
 
@@ -33,7 +33,7 @@ ARCHIVE = """
 import sys
 from tidings.spark.sessions import session_for_python
 from tidings.spark.archiving.archive import archive
-from tidings.spark.lakes.lake import Lake
+from tidings.lakes.lake import Lake
 
 with session_for_python("dying", master="local[2]") as spark:
     archive(

@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 
 from tidings.events import Filter, TidingsError
-from tidings.spark.lakes.grouping import Grouping
+from tidings.lakes.grouping import Grouping
+from tidings.matching.named import NamedIndex, lists
 from tidings.spark.matching import asking
 from tidings.spark.matching.asking import Asking
-from tidings.spark.matching.matches import Matches, lists
 
 COLUMNS = {"x": {"integer": "x"}}
 ROWS = pa.record_batch({"x": pa.array(range(3_000)), "rest": pa.nulls(3_000, pa.string())})
@@ -18,7 +18,7 @@ ROWS = pa.record_batch({"x": pa.array(range(3_000)), "rest": pa.nulls(3_000, pa.
 
 def pieces(filters: dict[str, Filter]) -> list[tuple[int, int]]:
     """How many rows were asked about at a time, and how many matches they had."""
-    asked = Asking(Matches(filters), Grouping(["x"], COLUMNS), "string").pieces(ROWS)
+    asked = Asking(NamedIndex(filters), Grouping(["x"], COLUMNS), "string").pieces(ROWS)
     return [(rows.num_rows, len(numbers)) for rows, _, numbers, _ in asked]
 
 

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from tidings.delivery.copies import copies_for
 from tidings.events import Filter, Notification, TidingsError
+from tidings.lakes.lake import Lake
+from tidings.lakes.layout import Archived
 from tidings.protocol.records import RecordDecoder, pack_notification
 from tidings.spark.bulk.bulk import Bulk, Keeper, Position, bulk, is_behind, write_snapshot
 from tidings.spark.bulk.registrations import (
@@ -24,8 +26,6 @@ from tidings.spark.bulk.registrations import (
     read,
     registration,
 )
-from tidings.spark.lakes.lake import Lake
-from tidings.spark.lakes.layout import Archived
 
 BEGIN = datetime(2026, 11, 16, 12, tzinfo=UTC)
 NAMES = ("a", "b", "c", "it's")

@@ -24,10 +24,10 @@ from tests.spark.delivered import offsets, published, wanted
 from tidings.client import connect_sync
 from tidings.events import Notification, TidingsError
 from tidings.spark.bulk.bulk import Keeper
-from tidings.spark.bulk.deliver import deliver
-from tidings.spark.bulk.lock import locked
 from tidings.spark.bulk.registrations import cancellation, deliveries, original, registration
-from tidings.spark.bulk.tally import Report
+from tidings.spark.delivering.deliver import deliver
+from tidings.spark.delivering.lock import locked
+from tidings.spark.delivering.tally import Report
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("deliver")]
 

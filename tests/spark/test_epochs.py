@@ -17,9 +17,9 @@ from tests.spark.brokers import log_of, running
 from tests.spark.test_reader import ahead, reader, ticks
 from tidings.broker.store import SQLiteStore
 from tidings.events import TidingsError
+from tidings.lakes.history import History
+from tidings.lakes.lake import Lake, LakeError
 from tidings.spark.archiving.archive import GapError, archive
-from tidings.spark.lakes.history import History
-from tidings.spark.lakes.lake import Lake, LakeError
 
 pytestmark = pytest.mark.slow
 

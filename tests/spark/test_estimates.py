@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from tests.oracles.filters import constant
 from tidings.events import Filter, Notification
 from tidings.events.phrases import name_text
+from tidings.lakes.filling import to_table
+from tidings.lakes.layout import FIXED, Archived
 from tidings.routing import Statistics, reduce
-from tidings.spark.lakes.filling import to_table
-from tidings.spark.lakes.layout import FIXED, Archived
 from tidings.spark.statistics.selectivity import mergers
 from tidings.spark.statistics.sketch import Sketch
 

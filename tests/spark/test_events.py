@@ -14,9 +14,9 @@ from tests.matching.strategies import SCHEMA
 from tests.spark.brokers import running
 from tidings.client import connect_sync
 from tidings.events import Filter, FilterError, Notification, TidingsError
+from tidings.lakes.lake import Lake
 from tidings.spark import events
 from tidings.spark.archiving.archive import archive
-from tidings.spark.lakes.lake import Lake
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("events")]
 

@@ -18,14 +18,16 @@ from tests.client.brokers import BrokerProcess
 from tests.spark.brokers import log_of, running
 from tidings import Filter, Notification
 from tidings.broker.store import SQLiteStore
+from tidings.lakes.lake import EVERYTHING, Lake, LakeError
+from tidings.lakes.layout import Archived
 from tidings.protocol import Event
 from tidings.spark.archiving.archive import GapError, archive
 from tidings.spark.archiving.haul import Haul, haul
-from tidings.spark.format.options import Broker, reading
-from tidings.spark.lakes.lake import EVERYTHING, Lake, LakeError
-from tidings.spark.lakes.layout import Archived
-from tidings.spark.streams.absence import Away, Gone, Stopped
-from tidings.spark.streams.stretch import Stretch, read, read_rows
+from tidings.spark.interrupts import Stopped
+from tidings.spark.streams.absence import Away, Gone
+from tidings.spark.streams.broker import Broker
+from tidings.spark.streams.reading import read, read_rows
+from tidings.spark.streams.stretch import Stretch
 
 pytestmark = pytest.mark.slow
 
@@ -76,8 +78,7 @@ def test_a_stretch_is_the_same_copied_or_told(broker: BrokerProcess) -> None:
         assert heard(stretch, place, Filter.all()) == expected
         # This filter is not known to mean everything, so it is subscribed to.
         assert heard(stretch, place, Filter.parse("n > 0")) == expected
-        options = reading({"url": broker.url}, is_stream=False)
-        events = [e for some in read(stretch, options, Filter.all()) for e in some]
+        events = [e for some in read(stretch, place, Filter.all()) for e in some]
         assert [(e.id, e.notification, e.seconds) for e in events] == [
             (f"paris:{e.tick}", e.notification, e.time) for e in expected
         ]
@@ -258,7 +259,7 @@ PROGRAM = """
 import sys, tracemalloc
 import pyarrow
 from tidings.spark.archiving.archive import archive
-from tidings.spark.lakes.lake import Lake
+from tidings.lakes.lake import Lake
 
 lake = Lake(sys.argv[2], filter=sys.argv[3])
 archive(sys.argv[1], lake, until={"paris": 20}, batch=10)

@@ -9,8 +9,7 @@ from types import FrameType
 
 import pytest
 
-from tidings.spark.interrupts import held_back
-from tidings.spark.streams.absence import Stopped
+from tidings.spark.interrupts import Stopped, held_back
 
 
 @pytest.fixture

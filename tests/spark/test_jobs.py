@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tidings.spark import jobs
+from tidings.spark.interrupts import Stopped
 from tidings.spark.jobs import carry_out
-from tidings.spark.streams.absence import Stopped
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("session")]
 

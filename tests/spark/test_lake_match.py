@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
+from tests.lakes.filled import ODD, START, fill
 from tests.matching.strategies import NAMES, SCHEMA
-from tests.spark.lakes import ODD, START, fill
 from tests.spark.test_columns import conditions
 from tidings.events import Filter, Notification, TidingsError
 from tidings.events.phrases import name_text
+from tidings.lakes.lake import Lake
+from tidings.lakes.layout import Archived, to_events
 from tidings.spark import column, install, match, maybe
-from tidings.spark.lakes.lake import Lake
-from tidings.spark.lakes.layout import Archived, to_events
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("lake_match")]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tidings.events import Notification
-from tidings.spark.format.letters import DeadLetters
+from tidings.spark.letters import DeadLetters
 
 
 def letters(path: Path) -> list[dict[str, Any]]:

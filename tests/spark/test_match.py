@@ -95,10 +95,10 @@ def test_keys_that_do_not_fit_are_refused(spark: Any, few: int) -> None:
 
 def indexes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Which indexes a Python process of Spark's has."""
-    from tidings.spark.matching import snapshot
+    from tidings.spark.matching import filter_file
 
     list(batches)
-    held = [f"{os.getpid()} {name} {id(made)}" for name, made in snapshot._matches.items()]
+    held = [f"{os.getpid()} {name} {id(made)}" for name, made in filter_file._indexes.items()]
     yield pa.record_batch({"held": pa.array(held, pa.string())})
 
 

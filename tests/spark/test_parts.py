@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.lakes.filled import ODD, fill
 from tests.matching.strategies import filters
-from tests.spark.lakes import ODD, fill
 from tidings.events import Filter, TidingsError
-from tidings.spark.format.portions import Piece, portions, read
-from tidings.spark.lakes.grouping import Grouping, names_in
-from tidings.spark.lakes.layout import Columns, columns_of
-from tidings.spark.lakes.search import Question
+from tidings.lakes.grouping import Grouping, names_in
+from tidings.lakes.layout import Columns, columns_of
+from tidings.lakes.portions import Piece, portions, read
+from tidings.lakes.search import Question
+from tidings.matching.named import NamedIndex
 from tidings.spark.matching.asking import Asking
-from tidings.spark.matching.matches import Matches
 from tidings.spark.matching.parts import Concerned, cut, needed
 
 Rows = tuple[Columns, list[pa.RecordBatch]]
@@ -47,7 +47,7 @@ def found(rows: Rows, wanted: dict[str, Filter], count: int) -> dict[str, list[s
     for part in divided.parts:
         concerned = Concerned(divided.attributes, columns, divided.valued)
         grouping = Grouping(names_in(part.filters.values()), columns)
-        asking = Asking(Matches(part.filters), grouping, "string")
+        asking = Asking(NamedIndex(part.filters), grouping, "string")
         for batch in batches:
             shown = batch
             if part.number is not None:

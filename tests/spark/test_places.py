@@ -14,8 +14,8 @@ from tests.network.brokers import Network
 from tests.network.proxy import Proxy
 from tidings.client import Client, connect
 from tidings.protocol.requests import Cursor
-from tidings.spark.format.options import Broker
 from tidings.spark.streams import places
+from tidings.spark.streams.broker import Broker
 from tidings.spark.streams.places import ends_known_to, ticks_before
 
 pytestmark = pytest.mark.slow

@@ -18,6 +18,7 @@ from time import monotonic
 from typing import Any
 
 import pytest
+from pyspark.sql.types import StructType
 
 from tests.client.brokers import BrokerProcess
 from tests.spark.brokers import Here, log_of, running
@@ -26,13 +27,14 @@ from tidings.broker import refusals
 from tidings.client import connect_sync
 from tidings.client.plain import PlainClient
 from tidings.events import TidingsError
+from tidings.lakes.lake import Lake
 from tidings.spark.archiving.archive import archive
 from tidings.spark.bulk import publishing
 from tidings.spark.bulk.judging import Judged, Table
-from tidings.spark.bulk.publishing import ROOM, Delivering, Publisher, delivered, lanes
+from tidings.spark.bulk.publishing import ROOM, Delivering, Publisher, lanes
 from tidings.spark.bulk.registrations import ALL, registration
 from tidings.spark.format.options import reading
-from tidings.spark.lakes.lake import Lake
+from tidings.spark.format.reader import StreamReader
 from tidings.spark.streams.stretch import Stretch
 
 pytestmark = pytest.mark.slow
@@ -69,7 +71,8 @@ class Served:
         return lanes([Judged(stretch, self.cursor)], "test", broker="paris")[0]
 
     def run(self, task: Delivering, **more: str) -> dict[str, Any]:
-        (batch,) = delivered(task, reading({**self.options, **more}, is_stream=True))
+        options = reading({**self.options, **more}, is_stream=True)
+        (batch,) = StreamReader(options, StructType()).read(task)
         return dict(batch.to_pylist()[0])
 
 
@@ -128,11 +131,12 @@ def test_deliveries_are_advertised(tmp_path: Path) -> None:
 
 TASK = """
 import pickle, sys
+from pyspark.sql.types import StructType
 from tidings.spark.format.options import reading
-from tidings.spark.bulk.publishing import delivered
+from tidings.spark.format.reader import StreamReader
 with open(sys.argv[1], "rb") as file:
     task, options = pickle.load(file)
-list(delivered(task, reading(options, is_stream=True)))
+list(StreamReader(reading(options, is_stream=True), StructType()).read(task))
 """
 
 
@@ -276,7 +280,7 @@ def test_a_task_that_cannot_write_its_letters_leaves_no_client_behind(
         def full(_: int) -> None:
             raise OSError(ENOSPC, "there is no room")
 
-        monkeypatch.setattr("tidings.spark.format.letters.os.fsync", full)
+        monkeypatch.setattr("tidings.spark.letters.os.fsync", full)
         with pytest.raises(OSError, match="there is no room"):
             served.run(served.task())
         assert threading.active_count() == before

@@ -21,17 +21,18 @@ from tests.spark.brokers import log_of, running
 from tidings.broker.store import SQLiteStore
 from tidings.client import connect_sync
 from tidings.events import TidingsError
+from tidings.lakes.lake import Lake
 from tidings.protocol.requests import Cursor
 from tidings.spark.archiving.archive import archive
 from tidings.spark.bulk.registrations import ALL, registration
 from tidings.spark.format import bounds as bounds_module
 from tidings.spark.format import reader as reader_module
 from tidings.spark.format.bounds import find_bounds
-from tidings.spark.format.options import Broker, reading
+from tidings.spark.format.options import reading
 from tidings.spark.format.reader import BatchReader, StreamReader
-from tidings.spark.lakes.lake import Lake
 from tidings.spark.streams import places
 from tidings.spark.streams.absence import Gone
+from tidings.spark.streams.broker import Broker
 
 pytestmark = pytest.mark.slow
 

@@ -97,7 +97,7 @@ def letters(files: Iterator[Path] | Sequence[Path]) -> list[int]:
 COMMIT = """
 import os, pickle, signal, sys
 from tidings.spark.format import sink
-from tidings.spark.format.letters import DeadLetters
+from tidings.spark.letters import DeadLetters
 
 add, room = DeadLetters.add, [int(sys.argv[2])]
 

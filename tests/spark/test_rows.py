@@ -20,14 +20,14 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from tests.spark.lakes import ODD, fill
+from tests.lakes.filled import ODD, fill
 from tidings.events import Notification, TidingsError
+from tidings.lakes.lake import Lake
+from tidings.lakes.layout import Archived
+from tidings.lakes.search import Question
 from tidings.spark.format.lake_reader import LakeReader, question, spark_schema
-from tidings.spark.format.rows import Rows, columns_of_lake
+from tidings.spark.format.rows import RowBatches, columns_of_lake
 from tidings.spark.format.variants import decode, encode
-from tidings.spark.lakes.lake import Lake
-from tidings.spark.lakes.layout import Archived
-from tidings.spark.lakes.search import Question
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 
@@ -37,7 +37,7 @@ def column(kind: Any, *values: object) -> list[Any]:
     events: list[Any] = [
         Archived("paris", n, NOON, Notification({"x": value})) for n, value in enumerate(values)
     ]
-    return Rows(StructType().add("x", kind)).batch(events)["x"].to_pylist()  # type: ignore[no-any-return]
+    return RowBatches(StructType().add("x", kind)).batch(events)["x"].to_pylist()  # type: ignore[no-any-return]
 
 
 def test_a_decimal_has_all_its_digits() -> None:
@@ -69,12 +69,12 @@ def test_a_float_is_the_nearest_unless_that_is_infinite() -> None:
 def test_a_column_that_says_that_it_has_no_nulls_is_refused(tmp_path: Path) -> None:
     schema = StructType().add("tick", "long", nullable=False).add("price", "double")
     fill(tmp_path / "lake", [Notification({"price": 1.5})], commits=1)
-    Rows(schema)
+    RowBatches(schema)
     LakeReader(Question.of(tmp_path / "lake"), schema.add("day", "date", nullable=False))
     for name in ("price", "nowhere"):
         never = StructType().add(name, "double", nullable=False)
         with pytest.raises(TidingsError, match=f"column {name} .* leave out NOT NULL"):
-            Rows(never)
+            RowBatches(never)
         with pytest.raises(TidingsError, match=f"column {name} .* leave out NOT NULL"):
             LakeReader(Question.of(tmp_path / "lake"), never)
 

@@ -20,12 +20,12 @@ from tests.network.brokers import Network
 from tests.spark.brokers import log_of, running
 from tidings.client import connect, connect_sync
 from tidings.events import Filter, Notification
+from tidings.lakes.lake import Lake
+from tidings.lakes.layout import Archived
 from tidings.protocol import Event
 from tidings.spark import install
 from tidings.spark.bulk.registrations import ALL, cancellation, registration
 from tidings.spark.format.variants import decode
-from tidings.spark.lakes.lake import Lake
-from tidings.spark.lakes.layout import Archived
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("source")]
 

@@ -15,10 +15,10 @@ import pyarrow as pa
 import pytest
 
 from tidings.events import Filter, Notification, TidingsError
+from tidings.lakes.filling import to_table
+from tidings.lakes.lake import Lake
+from tidings.lakes.layout import FIXED, Archived
 from tidings.routing import Statistics, reduce
-from tidings.spark.lakes.filling import to_table
-from tidings.spark.lakes.lake import Lake
-from tidings.spark.lakes.layout import FIXED, Archived
 from tidings.spark.matching import asking
 from tidings.spark.statistics.quantiles import LARGEST
 from tidings.spark.statistics.selectivity import Counts, Selectivity, broker_of, mergers, one_broker

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tidings.spark.bulk.registrations import Registrations
-from tidings.spark.bulk.tally import Tally
+from tidings.spark.delivering.tally import Tally
 
 
 def about(

@@ -23,9 +23,9 @@ from pyspark.sql.variant_utils import VariantUtils
 
 from tidings.events import Notification, TidingsError
 from tidings.events.values import element_order, scalar
-from tidings.spark.format.rows import Rows
+from tidings.lakes.layout import Archived
+from tidings.spark.format.rows import RowBatches
 from tidings.spark.format.variants import decode, encode
-from tidings.spark.lakes.layout import Archived
 
 NOON = datetime(2026, 11, 16, 12, 0, 0, 250_001, tzinfo=UTC)
 
@@ -158,7 +158,7 @@ def test_spark_casts_them_to_the_values_that_were_published(spark: Any) -> None:
 
     def rows(batches: Any) -> Any:
         list(batches)
-        yield Rows(schema).batch(events)
+        yield RowBatches(schema).batch(events)
 
     frame = spark.range(1).repartition(1).mapInArrow(rows, schema)
     casts = {

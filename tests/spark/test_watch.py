@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from tidings.spark.format.options import Broker
+from tidings.spark.streams.broker import Broker
 from tidings.spark.streams.watch import Watch
 
 

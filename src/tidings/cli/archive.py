@@ -13,10 +13,10 @@ from tidings.cli.progress import Line
 from tidings.cli.stopping import stopped_by_signals
 from tidings.client import connect_sync
 from tidings.events import Filter, TidingsError
+from tidings.lakes.lake import Lake
 from tidings.spark.archiving.archive import GapError, Report, archive
-from tidings.spark.lakes.lake import Lake
+from tidings.spark.interrupts import Stopped
 from tidings.spark.sessions import session_or_none
-from tidings.spark.streams.absence import Stopped
 
 
 def archive_events(

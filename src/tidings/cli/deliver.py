@@ -12,9 +12,9 @@ from tidings.cli.archive import ends_told
 from tidings.cli.complaints import remark
 from tidings.cli.progress import Line
 from tidings.cli.stopping import stopped_by_signals
-from tidings.spark.bulk.deliver import deliver
-from tidings.spark.bulk.lock import locked
-from tidings.spark.bulk.tally import Report
+from tidings.spark.delivering.deliver import deliver
+from tidings.spark.delivering.lock import locked
+from tidings.spark.delivering.tally import Report
 from tidings.spark.sessions import session_for_python
 
 

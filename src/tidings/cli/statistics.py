@@ -16,10 +16,10 @@ from tidings.cli.stopping import stops_told
 from tidings.cli.terminal import output
 from tidings.client import connect_sync
 from tidings.events import Filter, Notification
+from tidings.lakes.committed import existing
+from tidings.lakes.lake import Lake
 from tidings.routing.statistics import ABOUT, Attribute, Distribution, time_of
 from tidings.spark.bulk.registrations import ALL, Registrations
-from tidings.spark.lakes.committed import existing
-from tidings.spark.lakes.lake import Lake
 from tidings.spark.sessions import session_or_none
 from tidings.spark.statistics.selectivity import broker_of, one_broker
 from tidings.spark.statistics.statistics import Findings, statistics

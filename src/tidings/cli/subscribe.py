@@ -17,7 +17,7 @@ from tidings.events.encoding import encode_json
 from tidings.events.values import time_text
 
 if TYPE_CHECKING:
-    from tidings.spark.lakes.history import History
+    from tidings.lakes.history import History
 
 _MOST_UNWRITTEN: Final = 1_000
 _GRACE: Final = 1.0
@@ -112,8 +112,8 @@ def _events(
     if not folder or (since is None and durable is None):
         return client.subscribe(wanted, durable=durable, since=since, replace=replace, home=home)
     try:
-        from tidings.spark.lakes.committed import existing
-        from tidings.spark.lakes.history import History, served
+        from tidings.lakes.committed import existing
+        from tidings.lakes.history import History, served
 
         opened = existing(folder)
         served(opened, wanted)

@@ -71,7 +71,7 @@ def _archived(configuration: Configuration) -> Archived | None:
     """How to find out what the lake has of this broker's stream, if there is to be one."""
     if configuration.retention.lake is None:
         return None
-    from tidings.spark.lakes.committed import Committed
+    from tidings.lakes.committed import Committed
 
     return Committed(configuration.retention.lake, configuration.name)
 

@@ -29,7 +29,7 @@ from tidings.events.intervals import (
 )
 from tidings.events.phrases import Phrase, all_of, any_of, name_text
 from tidings.events.sets import Elements, Sets
-from tidings.events.strings import NO_TYPES, Strings, Types
+from tidings.events.strings import NO_TYPES, IsA, Strings, Types
 from tidings.events.values import SET, STRING, domain_of, register_domain
 from tidings.events.work import spend
 
@@ -224,6 +224,16 @@ class Constraint:
             free = next((d for d in (STRING, *DOMAINS) if d not in self.parts), None)
             return "anything" if free == STRING else free and DOMAINS[free].everything.example()
         return ABSENT if self.absent else None
+
+    @property
+    def types(self) -> Types:
+        """The hierarchy that its `IS A` refers to; an empty one if it has none."""
+        for part in self.parts.values():
+            if isinstance(part, Strings):
+                for test in part.passing | part.failing:
+                    if isinstance(test, IsA) and len(test.types):
+                        return test.types
+        return NO_TYPES
 
     def to_plain(self) -> dict[str, object]:
         """In JSON's terms."""

@@ -49,8 +49,8 @@ class Market:
 @lru_cache(maxsize=8)
 def learn(run: int) -> Statistics:
     """What the pipeline learns from the part of the trace that lies before the measurement."""
-    from tidings.spark.lakes.lake import Lake
-    from tidings.spark.lakes.layout import Archived
+    from tidings.lakes.lake import Lake
+    from tidings.lakes.layout import Archived
     from tidings.spark.statistics.statistics import statistics
 
     market, rng = Market(run), Random(f"first part {run}")

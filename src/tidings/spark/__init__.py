@@ -4,12 +4,13 @@ What belongs here starts Spark, or hands our own objects to it; what those objec
 written, and tested, below this row and without Spark. Importing this package imports neither
 PySpark nor Java: the first session does.
 
-::
+The rooms, each of which uses only those below it::
 
-    lakes       events kept for as long as one likes        format      DataFrames of events
-    streams     reading from brokers                        matching    who wants what of a lake
-    archiving   from brokers into a lake                    columns     filters as conditions
-    bulk        subscriptions by the million                statistics  what events are like
+    delivering  who subscribed in bulk is served         statistics  what events are like
+    matching    who wants what of a lake or a DataFrame
+    format      DataFrames of events, and rows to publish
+    archiving   from brokers into a lake                 bulk        subscriptions by the million
+    streams     reading from brokers                     columns     filters as conditions
 """
 
 from importlib import import_module
@@ -22,16 +23,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tidings.spark.archiving.archive import archive
-    from tidings.spark.bulk.deliver import deliver
     from tidings.spark.columns.columns import column, maybe
+    from tidings.spark.delivering.deliver import deliver
     from tidings.spark.format.events import events
-    from tidings.spark.lakes.history import History
-    from tidings.spark.lakes.lake import Lake
     from tidings.spark.matching.match import match
 
 __all__ = [
-    "History",
-    "Lake",
     "NoJavaError",
     "archive",
     "column",
@@ -44,11 +41,9 @@ __all__ = [
 ]
 
 _WHERE: Final = {
-    "History": "lakes.history",
-    "Lake": "lakes.lake",
     "archive": "archiving.archive",
     "column": "columns.columns",
-    "deliver": "bulk.deliver",
+    "deliver": "delivering.deliver",
     "events": "format.events",
     "match": "matching.match",
     "maybe": "columns.columns",

@@ -1,7 +1,8 @@
 """Interrupts: Ctrl-C and SIGTERM, kept from breaking into what is said to Java.
 
-Whoever speaks to Java (by py4j) waits for an answer in the middle of a conversation. Interrupted
-there, it prints pages; interrupted while Java starts, it leaves a Java behind that never ends.
+A program that speaks to Java (by py4j) waits for an answer in the middle of a conversation.
+Interrupted there, it prints pages; interrupted while Java starts, it leaves a Java behind that
+never ends.
 """
 
 from __future__ import annotations
@@ -12,19 +13,23 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from tidings.spark.streams.absence import Stopped
+from tidings.events import TidingsError
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+class Stopped(TidingsError):  # noqa: N818
+    """What was going on was stopped from outside."""
 
 
 @contextmanager
 def held_back() -> Iterator[Callable[[], None]]:
     """Signals that come while the context lasts do at its end what they would have done.
 
-    Only those that a function of Python's handles: whoever leaves them to the system wants no
-    delay. If something fails after one has come, that is `Stopped`: Ctrl-C and SIGTERM often go to
-    other processes, too. The handlers at the end are those of the beginning; where others are set
-    meanwhile, call what is given, to hold back what comes from then on.
+    Only those that a function of Python's handles: a program that leaves them to the system wants
+    no delay. If something fails after one has come, that is `Stopped`: Ctrl-C and SIGTERM often
+    go to other processes, too. The handlers at the end are those of the beginning; where others
+    are set meanwhile, call what is given, to hold back what comes from then on.
 
     In another thread than the main one it does nothing, since signals do not disturb it.
     """

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from tidings.spark.interrupts import held_back
-from tidings.spark.streams.absence import Stopped
+from tidings.spark.interrupts import Stopped, held_back
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

@@ -118,7 +118,7 @@ def match_lake(
           --master spark://host:7077
     """
     with failures_told():
-        from tidings.cli.backfill import match_lake as match_all
+        from tidings.cli.match_lake import match_lake as match_all
 
         code = match_all(
             lake,

@@ -14,7 +14,7 @@ from tidings.events import Filter, TidingsError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tidings.spark.lakes.lake import Lake
+    from tidings.lakes.lake import Lake
 
 _EVERY: Final = 1.0
 """Seconds between two commits to the lake."""
@@ -59,8 +59,8 @@ class Chronicle:
 
     def _keep(self) -> None:
         try:
+            from tidings.lakes.lake import Lake
             from tidings.spark.archiving.archive import archive
-            from tidings.spark.lakes.lake import Lake
 
             self._lake = lake = Lake(self._folder)
             archive(

@@ -2,8 +2,8 @@
 
 The lake is its own checkpoint. Again and again, the stretches between what it holds and where the
 streams end are hauled into files, by this program itself or by the tasks of a Spark; then one
-commit adds all of them, with how far the lake is. Whoever is killed, and wherever: either all of
-it is there or nothing, and whoever comes next begins where the lake ends.
+commit adds all of them, with how far the lake is. Whatever is killed, and whenever: either all
+of it is there or nothing, and the next one to archive begins where the lake ends.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from tidings.client.positions import read_cursor
 from tidings.client.tls import Tls
 from tidings.events import TidingsError
-from tidings.spark.archiving.course import WRITER, Course, GapError, Report
+from tidings.lakes.lake import Lake
 from tidings.spark.archiving.hands import Hands, OwnHands, SparkHands
-from tidings.spark.format.options import Broker, OnGap
-from tidings.spark.lakes.lake import Lake
-from tidings.spark.streams.absence import Stopped
+from tidings.spark.archiving.rounds import WRITER, GapError, Report, Rounds
+from tidings.spark.interrupts import Stopped
+from tidings.spark.streams.broker import Broker, OnGap
 from tidings.spark.streams.watch import Watch
 
 if TYPE_CHECKING:
@@ -76,15 +76,15 @@ def archive(
         )
     hands: Hands = OwnHands() if spark is None else SparkHands(spark)
     goal = read_cursor(until) if isinstance(until, str) and until != "live" else until
-    course = Course(
+    rounds = Rounds(
         lake, Broker(url, token, _PATIENCE, tls), hands, batch, on_gap, progress or _nothing
     )
     with Watch(Broker(url, token, wait, tls)) as watch:
         with suppress(Stopped):
-            course.follow(watch, goal, every, stop or threading.Event())
-        course.note()
-    return course.report
+            rounds.follow(watch, goal, every, stop or threading.Event())
+        rounds.note()
+    return rounds.report
 
 
 def _nothing(report: Report) -> None:
-    """Nobody wants to know."""
+    """Leave it unsaid."""

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 class Hands(Protocol):
-    """Whoever carries out hauls."""
+    """What carries out hauls: this program, or the workers of a Spark."""
 
     width: int
-    """So many at a time are best."""
+    """How many hauls at a time are best."""
 
     def haul(self, tasks: Sequence[Haul], stop: threading.Event) -> list[Hauled]:
         """Carry all out, and give what they brought in the same order; `Stopped` if told to."""

@@ -1,6 +1,6 @@
 """A haul: a stretch of a stream, brought from a broker into files of a lake by one task.
 
-It may run anywhere, also twice: its files are nothing until somebody commits them.
+It may run anywhere, also twice: its files are nothing until they are committed.
 """
 
 from __future__ import annotations
@@ -14,14 +14,16 @@ from typing import Final
 import pyarrow as pa
 
 from tidings.events import Filter, TidingsError
-from tidings.spark.format.options import Broker
-from tidings.spark.lakes.files import Written, write
-from tidings.spark.lakes.filling import rows_to_table
-from tidings.spark.streams.absence import Away, Gone, Stopped
-from tidings.spark.streams.stretch import Stretch, read_rows
+from tidings.lakes.files import Written, write
+from tidings.lakes.filling import rows_to_table
+from tidings.spark.interrupts import Stopped
+from tidings.spark.streams.absence import Away, Gone
+from tidings.spark.streams.broker import Broker
+from tidings.spark.streams.reading import read_rows
+from tidings.spark.streams.stretch import Stretch
 
 _BYTES: Final = 64 << 20
-"""A file is begun anew when so much is in memory."""
+"""Bytes in memory at which a file is written."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class Hauled:
         return sum(each.rows for each in self.written)
 
     def discard(self, folder: Path) -> None:
-        """Delete its files, which nobody will commit."""
+        """Delete its files, which will not be committed."""
         for each in self.written:
             each.discard(folder)
 

@@ -7,8 +7,8 @@ parsing filters is most of the work, and so it is done once for all who match::
 
     LAKE/_snapshots/PLACE.filters     the last word under each name, as of a cursor
 
-A snapshot is what Python pickles, which is five times as fast as to parse; so whoever can write to
-the folder can have Spark's workers run code, as whoever can write to its checkpoint can.
+A snapshot is what Python pickles, which is five times as fast as to parse; so those who can write
+to the folder can have Spark's workers run code, as can those who can write to its checkpoint.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from typing import IO, Final
 import msgspec
 
 from tidings.events import Filter, TidingsError
+from tidings.lakes.lake import Lake
+from tidings.lakes.ledger import STREAM, Ledger
 from tidings.matching import Index, warm
 from tidings.protocol.requests import Cursor
 from tidings.spark.bulk.registrations import Entry, Registrations
-from tidings.spark.lakes.lake import Lake
-from tidings.spark.lakes.ledger import STREAM, Ledger
 
 FORMAT: Final = 1
 _SNAPSHOTS: Final = "_snapshots"
 _KEPT: Final = 3
-"""So many snapshots are kept: a worker may be reading one that is not the last."""
+"""Snapshots kept: a worker may be reading one that is not the last."""
 _OFTEN: Final = 2_000
-"""After so many changes there is another snapshot, or after a tenth of what is in force."""
+"""Changes until the next snapshot, unless a tenth of what is in force is more."""
 
 
 class Position:
@@ -176,7 +176,7 @@ def write_snapshot(lake: Path, cursor: Mapping[str, int], known: Registrations) 
         pickle.dump(known.entries, file, pickle.HIGHEST_PROTOCOL)
         file.flush()
         os.fsync(file.fileno())
-    unfinished.replace(path)  # whoever sees it sees all of it
+    unfinished.replace(path)  # it is there whole, or not at all
     for old in _snapshots(lake)[_KEPT:]:
         old.unlink(missing_ok=True)
     return path
@@ -206,7 +206,7 @@ def _loaded(file: IO[bytes]) -> dict[str, Entry]:
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """While much is made that will stay: nobody need look through it for garbage."""
+    """While much is made that will stay: it is not looked through for garbage."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

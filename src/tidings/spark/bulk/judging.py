@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tidings.matching import Index
 
 _SOME: Final = 500
-"""So many events are judged at a time."""
+"""Events judged at a time."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Table:
     def now(self) -> dict[str, Any]:
         """Which table it is, and how far."""
         if not self._name:
-            from tidings.spark.lakes.lake import Lake
+            from tidings.lakes.lake import Lake
 
             self._position.cursor()  # is there one?
             self._name = Lake(self._path).name
@@ -62,7 +62,7 @@ class Table:
         return {str(s): int(t) for s, t in said["cursor"].items()}
 
 
-def subscriptions(table: str, cursor: Cursor) -> Index:
+def index_of(table: str, cursor: Cursor) -> Index:
     """The index of what was in force, which this process keeps and moves from batch to batch."""
     from tidings.spark.bulk.bulk import bulk
 

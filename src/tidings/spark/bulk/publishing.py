@@ -12,7 +12,7 @@ nothing has to be written down but what Spark writes itself. Only the broker tha
 it knows, so that a batch does not go on at another one.
 (The sink cannot do so: of rows that anybody wrote, it does not know that they come again alike.)
 
-Where the broker no longer keeps the next events, and it is to go on all the same, nobody can tell
+Where the broker no longer keeps the next events, and it is to go on all the same, it is not known
 how many deliveries they had. So numbers go on as if the stretch began there: what an earlier try
 had delivered from there on is then delivered again, and nothing is lost.
 
@@ -34,19 +34,21 @@ from pyspark.sql.datasource import InputPartition
 
 from tidings.client import PublishRefusedForNow, connect_sync
 from tidings.delivery.copies import FOR
-from tidings.events import Notification, TidingsError
+from tidings.events import Filter, Notification, TidingsError
 from tidings.protocol.records import Rows
-from tidings.spark.bulk.judging import Judged, subscriptions, wanted
+from tidings.spark.bulk.judging import Judged, index_of, wanted
 from tidings.spark.bulk.registrations import ID, deliveries
-from tidings.spark.format.letters import DeadLetters
-from tidings.spark.format.options import Reading
-from tidings.spark.streams.stretch import Gone, Stretch, read_rows
+from tidings.spark.letters import DeadLetters
+from tidings.spark.streams.absence import Gone
+from tidings.spark.streams.broker import Broker, OnGap
+from tidings.spark.streams.reading import read_rows
+from tidings.spark.streams.stretch import Stretch
 
 ROOM: Final = 1 << 20
 """Numbers for each tick: events have no more deliveries, which are for a thousand names each. It
 leaves room for 2⁴³ ticks. A batch that was begun with another number must not go on."""
 TICKS: Final = 20_000
-"""So many ticks make a stretch. A batch that was begun with another number must not go on."""
+"""Ticks of a stretch. A batch that was begun with another number must not go on."""
 COUNTS: Final = "events BIGINT, matched BIGINT, delivered BIGINT, refused BIGINT, times DOUBLE"
 """What is known of a task that has delivered; the last is the sum of when events happened."""
 _COLUMNS: Final = pa.schema(
@@ -59,9 +61,9 @@ _COLUMNS: Final = pa.schema(
     ]
 )
 _UNDER_WAY: Final = 2
-"""So many lists of deliveries may wait for the broker while further ones are made."""
+"""Lists of deliveries that may wait for the broker while further ones are made."""
 _AT_ONCE: Final = 2_000
-"""So many deliveries make a list. If a task fails, the letters of all that is under way may be
+"""Deliveries of a list. If a task fails, the letters of all that is under way may be
 missing, and the next try makes them: a broker remembers more refusals than that."""
 _LOOK: Final = 0.2
 
@@ -89,16 +91,27 @@ def lanes(stretches: Iterable[Judged], session: str, *, broker: str) -> list[Del
     return found
 
 
-def delivered(task: Delivering, options: Reading) -> Iterator[pa.RecordBatch]:
-    """Deliver what somebody wants of a stretch; gives one row of `COUNTS`."""
-    assert options.subscriptions is not None
+def delivered(
+    task: Delivering,
+    broker: Broker,
+    filter: Filter,
+    *,
+    on_gap: OnGap,
+    subscriptions: str,
+    dead_letters: str,
+) -> Iterator[pa.RecordBatch]:
+    """Deliver what somebody wants of a stretch; gives one row of `COUNTS`.
+
+    `subscriptions` is the lake of registrations, and `dead_letters` the folder for deliveries that
+    cannot be published.
+    """
     stretch = task.judged.stretch
-    index = subscriptions(options.subscriptions, task.judged.cursor)
+    index = index_of(subscriptions, task.judged.cursor)
     matched = names = 0
     times = last = 0.0
     moment = _moment(last)
-    with Publisher(task, options) as publisher:
-        for rows in _rows(stretch, options, publisher):
+    with Publisher(task, broker, dead_letters) as publisher:
+        for rows in _rows(stretch, broker, filter, on_gap, publisher):
             said = [_bare(record) for record in rows.records]
             for place, found in wanted(said, index):
                 if rows.times[place] != last:  # many events have the same
@@ -116,13 +129,15 @@ def delivered(task: Delivering, options: Reading) -> Iterator[pa.RecordBatch]:
     yield pa.RecordBatch.from_arrays(arrays, schema=_COLUMNS)
 
 
-def _rows(stretch: Stretch, options: Reading, publisher: Publisher) -> Iterator[Rows]:
+def _rows(
+    stretch: Stretch, broker: Broker, filter: Filter, on_gap: OnGap, publisher: Publisher
+) -> Iterator[Rows]:
     while True:
         try:
-            yield from read_rows(stretch, options.broker, options.filter)
+            yield from read_rows(stretch, broker, filter)
             return
         except Gone as gone:
-            if options.on_gap == "fail":
+            if on_gap == "fail":
                 raise
             if gone.upto <= gone.after:  # the log is lost: the next batch begins with the new one
                 return
@@ -145,10 +160,8 @@ def _moment(seconds: float) -> datetime:
 class Publisher:
     """Publishes the deliveries of one stretch, those that an earlier try has not."""
 
-    def __init__(self, task: Delivering, options: Reading) -> None:
-        assert options.dead_letters is not None
-        self._task, self._folder = task, options.dead_letters
-        self._broker = broker = options.broker
+    def __init__(self, task: Delivering, broker: Broker, dead_letters: str) -> None:
+        self._task, self._broker, self._folder = task, broker, dead_letters
         self._client = connect_sync(
             broker.url,
             token=broker.token,
@@ -159,7 +172,7 @@ class Publisher:
         self._number = ROOM * task.judged.stretch.start
         """Of the last delivery."""
         self.missed = 0
-        """So many names were not reached."""
+        """How many names were not reached."""
         self._fresh: list[Notification] = []
         self._under_way: deque[tuple[Future[int], list[tuple[Notification, TidingsError]]]] = (
             deque()
@@ -181,7 +194,7 @@ class Publisher:
         self._behind = max(client.kept, self._number)
         self._told = client.refusals  # of what an earlier try has published
         start, known = self._task.judged.stretch.start, self._behind - self._number
-        # Whoever goes on keeps the letters of those who were there before.
+        # A try that goes on keeps the letters of those before it.
         name = f"{self._task.session}-{start}{f'-{known}' if known else ''}.jsonl"
         self._letters = DeadLetters(self._folder, name)
         client.leave_out(self._number)

@@ -40,7 +40,7 @@ LONGEST: Final = 200
 MOST: Final = 1_000
 """A delivery is for no more names than this; for more there are several."""
 _KEPT: Final = 100
-"""Of what was refused, so many are kept with the reason."""
+"""Refused registrations that are kept with the reason: the last ones."""
 
 _SOME: Final = Filter.none()
 """Stands for a filter that is not kept."""
@@ -83,7 +83,7 @@ class Registrations:
     """The last word under each name, whichever order they come in.
 
     >>> from datetime import UTC
-    >>> from tidings.spark.lakes.layout import Archived
+    >>> from tidings.lakes.layout import Archived
     >>> said = registration("desk-7", "price > 5")
     >>> known = Registrations()
     >>> change = known.hear([Archived("paris", 1, datetime(2026, 11, 16, tzinfo=UTC), said)])
@@ -97,7 +97,7 @@ class Registrations:
         self.entries: dict[str, Entry] = {}
         """All names that were ever heard of, and the last word under each."""
         self.count = 0
-        """So many are in force."""
+        """How many are in force."""
         self.refused: dict[str, str] = {}
         """The ids of registrations that were none, and why; the last of them."""
         self.refusals = 0
@@ -201,7 +201,7 @@ def registrations_of(name: str) -> Filter:
 
 
 def is_our_own(said: Notification) -> bool:
-    """Whether it is a registration or a delivery, which nobody can subscribe to in bulk."""
+    """Whether it is a registration or a delivery, to which there are no bulk subscriptions."""
     return FOR in said.attributes or NAME in said.attributes
 
 

@@ -1,7 +1,7 @@
 """Attributes: what the rows of a DataFrame say, in the terms of notifications.
 
-Each column, or field of a struct, is an attribute of one domain. Whoever compares it, Spark's own
-expressions or our index, takes it from here, so that both see the same values.
+Each column, or field of a struct, is an attribute of one domain. Both Spark's own expressions and
+our index take it from here, so that both see the same values.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ NESTED: Final = Kind(SET, "nested")
 Path: TypeAlias = tuple[str, ...]
 """A column, and a field in it, and so on."""
 _LONG: Final = 18
-"""A decimal of so many digits fits 64 bits."""
+"""Digits of the longest decimals that all fit 64 bits."""
 
 
 class Attribute(NamedTuple):

@@ -17,10 +17,10 @@ from pyspark.sql.types import BooleanType, NullType, StructType
 
 from tidings.events import Filter
 from tidings.events.encoding import encode_json
+from tidings.lakes.grouping import Grouping, names_in
+from tidings.lakes.layout import FIXED, REST, Columns
 from tidings.spark.columns.attributes import Attribute, Attributes
 from tidings.spark.columns.expressions import condition_of_kinds, either
-from tidings.spark.lakes.grouping import Grouping, names_in
-from tidings.spark.lakes.layout import FIXED, REST, Columns
 
 _FIXED = {field.name: field.dataType for field in from_arrow_schema(FIXED)}
 
@@ -91,17 +91,17 @@ def _asked(filter: Filter, schema: StructType, where: Column) -> Column:
     def ask(batches: Any) -> Any:
         import numpy as np
 
-        from tidings.spark.matching.matches import Matches
+        from tidings.matching.named import NamedIndex
 
-        matches: Matches | None = None
+        index: NamedIndex | None = None
         for batch in batches:
             rows = pa.RecordBatch.from_arrays(batch.flatten(), names=used)
             wanted = np.flatnonzero(np.asarray(rows[REST].is_valid()))
             truth = np.zeros(len(batch), np.bool_)
             if len(wanted):
-                matches = matches or Matches({0: filter})
+                index = index or NamedIndex({0: filter})
                 for members, events in grouping.groups(rows.take(wanted)):
-                    found = matches.pairs(events)[0]
+                    found = index.pairs(events)[0]
                     truth[wanted[found if members is None else members[found]]] = True
             yield pa.array(truth)
 

@@ -13,9 +13,10 @@ import msgspec
 from tidings.events import TidingsError
 from tidings.protocol.epochs import comes_after, is_closed
 from tidings.protocol.requests import Cursor, Since
-from tidings.spark.format.options import Broker, Reading
+from tidings.spark.format.options import Reading
+from tidings.spark.streams.absence import gap
+from tidings.spark.streams.broker import Broker
 from tidings.spark.streams.places import ends, ticks_before
-from tidings.spark.streams.stretch import gap
 
 
 class Bounds(msgspec.Struct, frozen=True):

@@ -16,7 +16,6 @@ from tidings.spark.format.bounds import find_bounds
 from tidings.spark.format.lake_reader import question
 from tidings.spark.format.options import AS_OF, folder_of, reading, time_text
 from tidings.spark.format.source import TidingsSource, register
-from tidings.spark.matching.snapshot import types_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,7 +44,7 @@ class Events:
                 f'where takes a filter, such as "price > 50", and not a {type(wanted).__name__}; '
                 "for a condition of Spark's there is dataframe().where"
             )
-        if any(len(types_of(c)) for held in wanted.conjunctions for c in held.constraints.values()):
+        if any(len(c.types) for held in wanted.conjunctions for c in held.constraints.values()):
             raise TidingsError(
                 f"{wanted}: brokers and tasks do not know the types that IS A refers to; name "
                 "them, with IN"

@@ -17,11 +17,11 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from tidings.events import TidingsError
+from tidings.lakes.layout import columns_of, days, to_events
+from tidings.lakes.portions import Portion, plain, portions, read
+from tidings.lakes.search import Question
+from tidings.lakes.sifting import Sieve
 from tidings.spark.format.options import AS_OF, folder_of, refuse_path
-from tidings.spark.format.portions import Portion, plain, portions, read
-from tidings.spark.lakes.layout import columns_of, days, to_events
-from tidings.spark.lakes.search import Question
-from tidings.spark.lakes.sifting import Sieve
 
 _OPTIONS: Final = ("lake", "filter", "since", "until")
 _DAY: Final = "day"
@@ -72,9 +72,9 @@ class LakeReader(DataSourceReader):
         """The columns that the lake does not have."""
         self._is_direct = not self._others.fields
         if not self._is_direct:
-            from tidings.spark.format.rows import Rows
+            from tidings.spark.format.rows import RowBatches
 
-            Rows(self._others)  # is there such a column?
+            RowBatches(self._others)  # is there such a column?
 
     def partitions(self) -> Sequence[InputPartition]:
         files = [(f["path"], f["num_records"]) for f in self._question.search().found]
@@ -109,9 +109,9 @@ class LakeReader(DataSourceReader):
         """The rows in the columns that were asked for."""
         others: dict[str, pa.Array] = {}
         if not self._is_direct:
-            from tidings.spark.format.rows import Rows
+            from tidings.spark.format.rows import RowBatches
 
-            made = Rows(self._others).batch(list(to_events(batch)))  # type: ignore[arg-type]
+            made = RowBatches(self._others).batch(list(to_events(batch)))  # type: ignore[arg-type]
             others = dict(zip(made.schema.names, made, strict=True))
         held = pa.schema([field for field in self._schema if field.name not in others])
         found = dict(zip(held.names, plain_columns(batch, held), strict=True)) | others

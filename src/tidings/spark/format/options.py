@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Literal, cast
 from urllib.parse import unquote, urlsplit
 
 from tidings.client.positions import beginning
-from tidings.client.tls import Tls
 from tidings.events import Filter, TidingsError
 from tidings.protocol.addresses import DEFAULT_URL, parse_url
 from tidings.protocol.requests import Since
+from tidings.spark.streams.broker import Broker, OnGap
 
 _BOTH: Final = ("url", "token", "timeout", "authority")
 _READING: Final = (
@@ -40,19 +40,6 @@ _AT_A_TIME: Final = 1_000_000
 _SPARKS: Final = frozenset({"checkpointlocation", "queryname"})
 """What Spark itself says to every format."""
 
-OnGap = Literal["fail", "continue"]
-
-
-@dataclass(frozen=True)
-class Broker:
-    """Where the broker is, and how long it may be away before a task fails."""
-
-    url: str = DEFAULT_URL
-    token: str | None = field(default=None, repr=False)
-    timeout: float = 30.0
-    authority: Tls = None
-    """Of its certificate; a file that all who read can see."""
-
 
 @dataclass(frozen=True)
 class Reading:
@@ -63,11 +50,11 @@ class Reading:
     since: Since
     until: Since
     most: int
-    """So many ticks at a time, at most."""
+    """Ticks of a batch of a stream, at most."""
     on_gap: OnGap
     on_mismatch: Literal["null", "fail"]
     partition: int
-    """So many ticks of a stream make a task of a batch."""
+    """Ticks of a stream that make a task of a batch."""
     subscriptions: str | None = None
     """A lake of registrations: only what they want is read, and who wants it."""
     deliver: bool = False

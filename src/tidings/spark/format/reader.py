@@ -1,6 +1,6 @@
 """Readers: the streams of a network as a batch, or as a stream of batches, of Spark.
 
-An offset is a cursor, fixed by the driver before anybody reads, and with it where its batch begins:
+An offset is a cursor, fixed by the driver before tasks read, and with it where its batch begins:
 where a stream begins that turned up, or all of them at first, a broker may say otherwise later.
 Each task then reads its ticks straight from the broker, and the same if it has to do so again.
 
@@ -33,13 +33,15 @@ from tidings.events import TidingsError
 from tidings.events.values import parse_time
 from tidings.protocol.epochs import comes_after
 from tidings.protocol.requests import Cursor
-from tidings.spark.bulk.judging import Judged, Table, subscriptions, wanted
+from tidings.spark.bulk.judging import Judged, Table, index_of, wanted
 from tidings.spark.bulk.publishing import TICKS, Delivering, delivered, lanes
 from tidings.spark.format.bounds import Bounds, left, lost
 from tidings.spark.format.options import Reading, time_text
-from tidings.spark.format.rows import Rows
+from tidings.spark.format.rows import RowBatches
+from tidings.spark.streams.absence import gap
 from tidings.spark.streams.places import ends, ends_at, merged, ticks_before
-from tidings.spark.streams.stretch import Stretch, gap, read, split
+from tidings.spark.streams.reading import read
+from tidings.spark.streams.stretch import Stretch, split
 from tidings.spark.workers import settle
 
 _VERSION: Final = 3
@@ -50,7 +52,7 @@ class BatchReader(DataSourceReader):
     """Reads what lies between two places in the streams."""
 
     def __init__(self, options: Reading, bounds: Bounds, schema: StructType) -> None:
-        Rows(schema)  # is there such a column?
+        RowBatches(schema)  # is there such a column?
         self._options, self._bounds, self._schema = options, bounds, schema
 
     def partitions(self) -> Sequence[InputPartition]:
@@ -69,15 +71,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, options: Reading, schema: StructType) -> None:
         if not options.deliver:
-            Rows(schema, judged=options.subscriptions is not None)
+            RowBatches(schema, judged=options.subscriptions is not None)
         self._options, self._schema = options, schema
         self._table = None if options.subscriptions is None else Table(options.subscriptions)
         self._last: Cursor | None = None
-        """Where the streams are, as far as is known,"""
+        """Where the streams are, as far as is known."""
         self._broker = ""
-        """by the broker of this name."""
+        """The name of the broker that has said where the streams are."""
         self._target: Cursor | None = None
-        """No further than this."""
+        """Where to end, if all is to end there."""
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         match self._options.since:
@@ -206,7 +208,7 @@ def _cursor_of(said: dict[str, Any]) -> Cursor:
 
 
 def _shares(start: Cursor, end: Cursor, most: int) -> Cursor:
-    """How far to go in each stream so that it is no more than so many ticks in all.
+    """How far to go in each stream so that it is no more than `most` ticks in all.
 
     A stream that has less than its share leaves the rest to the others. If there are more streams
     than ticks, they take turns: how many were read so far says whose turn it is.
@@ -234,17 +236,26 @@ def _batches(
     fail, is_judged = options.on_mismatch == "fail", options.subscriptions is not None
     match partition:
         case Delivering():
-            yield from delivered(partition, options)
+            assert options.subscriptions is not None
+            assert options.dead_letters is not None
+            yield from delivered(
+                partition,
+                options.broker,
+                filter,
+                on_gap=options.on_gap,
+                subscriptions=options.subscriptions,
+                dead_letters=options.dead_letters,
+            )
         case Judged(stretch, cursor):
             assert options.subscriptions is not None
-            index = subscriptions(options.subscriptions, cursor)
-            rows = Rows(schema, fail=fail, judged=is_judged)
-            for events in read(stretch, options, filter):
+            index = index_of(options.subscriptions, cursor)
+            rows = RowBatches(schema, fail=fail, judged=is_judged)
+            for events in read(stretch, options.broker, filter, on_gap=options.on_gap):
                 found = dict(wanted([event.notification for event in events], index))
                 if found:
                     yield rows.batch([events[place] for place in found], list(found.values()))
         case Stretch():  # else there is nothing to read
-            rows = Rows(schema, fail=fail)
-            for events in read(partition, options, filter):
+            rows = RowBatches(schema, fail=fail)
+            for events in read(partition, options.broker, filter, on_gap=options.on_gap):
                 yield rows.batch(events)
     settle()

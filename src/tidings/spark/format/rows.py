@@ -1,4 +1,4 @@
-"""Rows: events as Arrow batches, in the columns that somebody asked for.
+"""Rows: events as Arrow batches, in the columns that were asked for.
 
 Five names are of the event itself: `id`, `stream`, `tick`, `time` (when it was published) and
 `attributes`: all of them, as a map of variants (`try_variant_get(attributes['price'], '$',
@@ -41,14 +41,14 @@ from pyspark.sql.types import (
 
 from tidings.client import Event
 from tidings.events import TidingsError
+from tidings.lakes.search import Question
 from tidings.spark.columns.attributes import is_variants
 from tidings.spark.format.variants import variants
-from tidings.spark.lakes.search import Question
 
 GENERIC: Final = (
     "id STRING, stream STRING, tick BIGINT, time TIMESTAMP, attributes MAP<STRING,VARIANT>"
 )
-"""The columns where nobody asks for others."""
+"""The columns, if no others are asked for."""
 MATCHES: Final = "matches"
 JUDGED: Final = f"{GENERIC}, {MATCHES} ARRAY<STRING>"
 """The same where events are judged by subscriptions."""
@@ -74,7 +74,7 @@ _OWN: Final[dict[str, tuple[type[DataType], Callable[[Event], Any]]]] = {
 """The columns that are no attributes: their types, and how they are had. Variants are apart."""
 
 
-class Rows:
+class RowBatches:
     """Makes Arrow batches of events, for one schema; `TidingsError` if none can be made for it."""
 
     def __init__(self, schema: StructType, *, fail: bool = False, judged: bool = False) -> None:

@@ -33,16 +33,16 @@ from pyspark.sql.types import StructType
 
 from tidings.client import Client, PublishRefusedForNow, connect
 from tidings.events import Notification, TidingsError
-from tidings.spark.format.letters import DeadLetters
 from tidings.spark.format.notifications import PLAIN, Notifications
 from tidings.spark.format.options import Writing
 from tidings.spark.format.staging import Manifest, Row, Staging
+from tidings.spark.letters import DeadLetters
 
 _LOOK: Final = 0.2
 """How often to look whether the broker still takes something, in seconds."""
 _AT_ONCE: Final = 1_000
-"""So many rows are published before what was refused of them is written down: a broker remembers
-more refusals than that."""
+"""Rows published before what was refused of them is written down: a broker remembers more refusals
+than that."""
 _ADVERTISE: Final = "advertise it first"
 """How a broker's refusal ends of what was not advertised."""
 _SHOWN: Final = 200
@@ -178,7 +178,7 @@ class _Writer:
         client.leave_out(manifest.behind + max(at, done))
         events = staging.events(manifest.files, skip=at)
         while rows := list(islice(events, _AT_ONCE)):
-            heard = max(0, done - at)  # so many of these came to the broker before
+            heard = max(0, done - at)  # how many of these came to the broker before
             numbered = enumerate(rows[:heard], manifest.behind + at + 1)
             refused = [(row, told[number]) for number, row in numbered if number in told]
             refused += await self._refused(client, manifest, rows[heard:])
@@ -246,7 +246,7 @@ class _Writer:
         return noted
 
     def _letters(self, staging: Staging, manifest: Manifest, settled: int | str) -> Path:
-        """Where the rows are that the broker refuses behind so many that are settled.
+        """Where the rows are that the broker refuses behind those that are settled.
 
         Not in the staging of a job, which goes when the job ends.
         """
@@ -254,7 +254,7 @@ class _Writer:
         return Path(folder) / f"{staging.folder.name}-{manifest.batch}-broker-{settled}.jsonl"
 
     def _prospect(self, manifest: Manifest, done: int) -> str:
-        """What becomes of the rows, when the broker has stayed away after so many."""
+        """What becomes of the rows, when the broker has stayed away after `done` of them."""
         raise NotImplementedError
 
 

@@ -20,7 +20,7 @@ from tidings.spark.format.sink import BatchWriter, StreamWriter
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tidings.spark.lakes.search import Question
+    from tidings.lakes.search import Question
 
 
 _T = TypeVar("_T")
@@ -34,7 +34,7 @@ class TidingsSource(DataSource):
 
     To read: `filter`; `since` (begin, a time, how long ago, or a cursor; a batch begins at the
     beginning and a stream now, unless it is said); `until` (of a batch); `maxEventsPerTrigger`
-    (of a stream: so many ticks at a time, so no more events); `onGap`, what to do where events
+    (of a stream: the most ticks at a time, so no more events); `onGap`, what to do where events
     are no longer kept (fail, or continue); `onMismatch`, what becomes of a value that does not
     fit its column (null, or fail); `partitionTicks`, how many ticks make a task (100000).
     `schemaOf`, a lake whose columns are those to read, unless a schema is given: columns are

@@ -8,9 +8,9 @@ order, or in other tasks. So nothing is published from a task::
     driver    publish them as N+1, N+2, …                                    (the broker counts)
     driver    manifest: done; files deleted
 
-The manifest decides. Whoever finds one publishes its files, not those of the tasks that have run
-again, and goes on behind what the broker says it has kept of this session's name. Before there is
-one, nothing was published, and the new files will do.
+The manifest decides. A driver that finds one publishes its files, not those of the tasks that have
+run again, and goes on behind what the broker says it has kept of this session's name. Before there
+is one, nothing was published, and the new files will do.
 
 A row that the broker refuses has a number, too, and is behind us once a later row is kept. But
 whoever comes under the session's name is told the last refusals again, more than a thousand. So
@@ -32,11 +32,12 @@ from tidings.events import Notification, TidingsError
 from tidings.protocol.messages import Event
 from tidings.protocol.records import pack_notification
 from tidings.protocol.wire import pack, unpack
+from tidings.spark.disk import sync_folder
 
 _RECORD: Final = 1_000
-"""So many rows are written at a time, or fewer, if they have"""
+"""Rows of a record, at most."""
 _BYTES: Final = 8 << 20
-"""about so many bytes: whoever reads them has a record in memory."""
+"""Bytes of a record, about, at most. A reader has a record in memory."""
 _LENGTH: Final = 4
 
 
@@ -44,9 +45,9 @@ class Row(msgspec.Struct, frozen=True):
     """A row that is to be published."""
 
     partition: int
-    """The task it was staged by,"""
+    """The task that staged it."""
     number: int
-    """and where it was in what that task has read."""
+    """Where it was in what its task has read."""
     notification: Notification
     key: dict[str, Any]
     """The columns by which it is known, if any."""
@@ -59,15 +60,15 @@ class Manifest(msgspec.Struct, frozen=True):
     files: tuple[str, ...]
     total: int
     broker: str
-    """The broker it is published at,"""
+    """The broker it is published at."""
     behind: int
-    """and the number that it had kept of the query before: those of this batch come behind it."""
+    """The last number of the query that the broker had kept: this batch's come behind it."""
     settled: int = 0
-    """Of so many rows at the beginning it is written down which were refused,"""
+    """Rows at the beginning of which it is written down which were refused."""
     refused: int = 0
-    """namely so many,"""
+    """Rows refused of those that are settled."""
     reason: str = ""
-    """the last of them for this reason."""
+    """Why the last of the settled rows that were refused was refused."""
     is_done: bool = False
 
 
@@ -139,7 +140,7 @@ class Staging:
         sync_folder(path.parent)
 
     def events(self, files: Sequence[str], *, skip: int = 0) -> Iterator[Row]:
-        """What is in the files, but for so many at the beginning."""
+        """The rows in the files, but for those to skip at the beginning."""
         for name in files:
             for record in _records(self._rows / name):
                 yield from record[skip:]
@@ -220,12 +221,3 @@ def _rows(record: _Record) -> list[Row]:
         Row(record.partition, event.tick, event.notification, key)
         for event, key in zip(events, keys, strict=True)
     ]
-
-
-def sync_folder(folder: Path) -> None:
-    """Make a new name in it last."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

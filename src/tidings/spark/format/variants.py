@@ -42,7 +42,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NO_NAMES: Final = b"\x01\x00\x00"
 """The metadata of a variant, which are the names that occur in it: version 1, none."""
 _DEEPEST: Final = 200
-"""Reading recurses, and so does whoever writes it down: Python's stack is not endless."""
+"""Levels of nesting, at most. Readers and writers recurse, and Python's stack is not endless."""
 
 
 # -- writing -----------------------------------------------------------------------------------

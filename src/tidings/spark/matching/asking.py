@@ -9,14 +9,14 @@ import numpy as np
 import pyarrow as pa
 
 from tidings.events import TidingsError
-from tidings.spark.format.portions import ROWS
-from tidings.spark.lakes.grouping import Grouping
-from tidings.spark.matching.matches import Matches, lists
+from tidings.lakes.grouping import Grouping
+from tidings.lakes.portions import ROWS
+from tidings.matching.named import NamedIndex, lists
 
 _PAIRS: Final = 4_000_000
-"""About so many matches are held at a time, however many an event has."""
+"""Matches held at a time, about; however many an event has."""
 _GROWTH: Final = 8
-"""A step has at most so many times the rows of the one before: what comes may match more."""
+"""How many times the rows of the step before a step has, at most: what comes may match more."""
 KINDS: Final[Mapping[str, Any]] = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64()}
 """What keys may be."""
 
@@ -24,12 +24,12 @@ KINDS: Final[Mapping[str, Any]] = {"string": pa.string(), "int": pa.int32(), "bi
 class Asking:
     """Asks a set of filters about rows of a lake, some at a time."""
 
-    def __init__(self, matches: Matches, grouping: Grouping, kind: str) -> None:
-        self._matches, self._grouping = matches, grouping
+    def __init__(self, index: NamedIndex, grouping: Grouping, kind: str) -> None:
+        self._index, self._grouping = index, grouping
         self._names: Any = None
         self._kind = KINDS[kind]
-        # So few rows that they can't match more, before anything is known of them.
-        self._step = _bounded(_PAIRS // max(1, len(matches)))
+        # Rows that can't match more, whatever they are: nothing is known of them yet.
+        self._step = _bounded(_PAIRS // max(1, len(index)))
 
     def answers(
         self, batch: pa.RecordBatch, columns: list[str], *, keep: bool = False
@@ -51,7 +51,7 @@ class Asking:
             rows = batch.slice(at, self._step)
             at += rows.num_rows
             found, numbers = self.pairs(rows)
-            # However many matches there are, memory is for so many.
+            # Memory is for `_PAIRS` matches, however many there are.
             likely = _PAIRS * rows.num_rows // max(1, len(found))
             self._step = _bounded(min(likely, _GROWTH * self._step))
             yield rows, found, numbers, self._names
@@ -61,7 +61,7 @@ class Asking:
         found: list[Any] = []
         numbers: list[Any] = []
         for members, events in self._grouping.groups(rows):
-            at, which, names = self._matches.pairs(events)
+            at, which, names = self._index.pairs(events)
             if self._names is None:
                 self._names = names.cast(self._kind)
             found.append(at if members is None else members[at])

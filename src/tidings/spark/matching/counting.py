@@ -1,4 +1,4 @@
-"""Counting: the inner loop of an audit that is not the index's, compiled by numba as that is.
+"""Counting: the one inner loop of a match that is not the index's, compiled by numba as that is.
 
 Importing this module imports numba, and loads or compiles the kernel.
 """

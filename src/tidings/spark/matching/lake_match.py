@@ -21,16 +21,16 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import ArrayType, DataType, IntegerType, LongType, StringType, StructType
 
 from tidings.events import Filter, TidingsError
+from tidings.lakes.grouping import Grouping, names_in
+from tidings.lakes.layout import columns_of
+from tidings.lakes.pruning import Place, Window
+from tidings.lakes.search import Question
+from tidings.lakes.sifting import Sieve
+from tidings.matching.named import NamedIndex
 from tidings.spark.columns.attributes import quoted
 from tidings.spark.format.lake_reader import LakeReader, Share, plain_columns
-from tidings.spark.lakes.grouping import Grouping, names_in
-from tidings.spark.lakes.layout import columns_of
-from tidings.spark.lakes.pruning import Place, Window
-from tidings.spark.lakes.search import Question
-from tidings.spark.lakes.sifting import Sieve
-from tidings.spark.matching import snapshot
+from tidings.spark.matching import filter_file
 from tidings.spark.matching.asking import Asking, kind_of
-from tidings.spark.matching.matches import Matches
 from tidings.spark.matching.parts import Concerned, Part, Stored, cut, needed
 from tidings.spark.matching.sending import received, sent
 from tidings.spark.workers import settle
@@ -52,7 +52,7 @@ class Plan(msgspec.Struct, frozen=True):
     lake: str
     version: int | None
     filter: str
-    """The file that has it, which whoever plans can read: types come along in it."""
+    """The file that has it, which the driver can read: types come along in it."""
     since: Place
     until: Place
     columns: list[str]
@@ -71,7 +71,7 @@ class Plan(msgspec.Struct, frozen=True):
     def question(self) -> Question:
         """Which events are to be looked at."""
         window = Window(self.since, self.until)
-        (wanted,) = snapshot.read(Path(self.filter)).values()
+        (wanted,) = filter_file.read(Path(self.filter)).values()
         return Question(Path(self.lake), wanted, window, self.version)
 
     def text(self) -> str:
@@ -194,7 +194,7 @@ class MatchReader(LakeReader):
         used = {*sieve.used, *grouping.used, *(concerned.used if part.number is not None else ())}
         # With `keep`, the first part gives all rows, and any other only those that match there.
         keep = self._plan.keep and partition.part == 0
-        asking = Asking(self._matches(part), grouping, self._plan.kind)
+        asking = Asking(self._index_of(part), grouping, self._plan.kind)
         texts = [n for n in {*used, "stream"} if pa.types.is_string(self._held.field(n).type)]
         given = list(dict.fromkeys("time" if n == "day" else n for n in self._schema.names))
         for batch in self._batches(partition, {*self._schema.names, *used}, encoded=texts):
@@ -208,7 +208,7 @@ class MatchReader(LakeReader):
                 yield pa.RecordBatch.from_arrays([*arrays, keys], schema=pa.schema(fields))
         settle()
 
-    def _matches(self, part: Stored) -> Matches:
+    def _index_of(self, part: Stored) -> NamedIndex:
         path = Path(part.path)
         path = received(path) if self._plan.is_sent else path
-        return snapshot.matches(path, alone=len(self._plan.parts) > 1)
+        return filter_file.index_of(path, alone=len(self._plan.parts) > 1)

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from tidings.events import Filter, Notification, TidingsError
-from tidings.spark.lakes.grouping import names_in
-from tidings.spark.lakes.layout import REST
-from tidings.spark.matching import snapshot
+from tidings.lakes.grouping import names_in
+from tidings.lakes.layout import REST
+from tidings.spark.matching import filter_file
 from tidings.spark.matching.sending import received, sent
 from tidings.spark.workers import settle
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from tidings.client.positions import Beginning
-    from tidings.spark.lakes.grouping import Grouping
-    from tidings.spark.lakes.lake import Lake
+    from tidings.lakes.grouping import Grouping
+    from tidings.lakes.lake import Lake
 
 FEW: Final = 16
-"""Up to so many filters, Spark compiles them to one condition that is faster than the index."""
+"""Filters up to which one condition, compiled by Spark, is faster than the index."""
 
 ROW: Final = ""
 """A name that no attribute has: there are rows even where the filters name no column."""
@@ -88,7 +88,7 @@ def match(
         )
     wanted = {k: Filter.parse(f) if isinstance(f, str) else f for k, f in filters.items()}
     if not isinstance(events, DataFrame):
-        from tidings.spark.lakes.search import Question
+        from tidings.lakes.search import Question
         from tidings.spark.matching.lake_match import Wanted, match_lake
 
         path = events if isinstance(events, str | Path) else events.path
@@ -113,10 +113,10 @@ def _of_frame(
 ) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
+    from tidings.lakes.grouping import Grouping
     from tidings.spark.columns.attributes import attributes, has_all_attributes, quoted
     from tidings.spark.columns.expressions import condition
     from tidings.spark.columns.lake_columns import columns_in, fields_in, is_lake
-    from tidings.spark.lakes.grouping import Grouping
 
     if column.lower() in map(str.lower, df.columns):
         raise TidingsError(f"the DataFrame has a column {column!r} already; name another one")
@@ -174,7 +174,7 @@ def _asking(
     is_sent = folder is None
 
     def ask(batches: Any) -> Any:
-        found = snapshot.matches(received(path) if is_sent else path)
+        found = filter_file.index_of(received(path) if is_sent else path)
         asking = None if grouping is None else Asking(found, grouping, kind)
         for batch in batches:
             rows = pa.RecordBatch.from_arrays(batch.flatten(), names=names)

@@ -24,8 +24,8 @@ from tidings.events import Conjunction, Constraint, Filter, TidingsError
 from tidings.events.intervals import ORDERS, Intervals
 from tidings.events.strings import Strings
 from tidings.events.values import STRING, domain_of
+from tidings.lakes.layout import EPOCH, MICROSECOND, REST, Columns
 from tidings.matching import Index
-from tidings.spark.lakes.layout import EPOCH, MICROSECOND, REST, Columns
 
 _FEW: Final = 64
 """A filter that admits more values than this of an attribute is not cut by it."""
@@ -57,13 +57,13 @@ class Parts(NamedTuple):
 
     parts: list[Part]
     valued: int
-    """So many have values."""
+    """How many of them have values."""
     attributes: list[str]
     """Whose values decide."""
 
 
 def needed(filters: Mapping[Any, Filter], memory: int) -> int:
-    """In how many parts an index of each takes no more than so many bytes of a process.
+    """The parts to make so that the index of one takes no more than `memory` bytes of a process.
 
     `TidingsError` if that is no number of bytes.
     """

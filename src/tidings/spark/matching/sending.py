@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from tidings.events import Filter
-from tidings.spark.matching import snapshot
+from tidings.spark.matching import filter_file
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -17,12 +17,12 @@ _folders: list[TemporaryDirectory[str]] = []  # until the program ends: executor
 
 
 def sent(spark: SparkSession, filters: Mapping[Any, Filter], folder: str | Path | None) -> Path:
-    """Write a snapshot, to a folder that all machines see or for Spark to send; where it is."""
+    """Write them as a file, to a folder that all machines see or for Spark to send; where it is."""
     if folder is not None:
-        return snapshot.write(filters, Path(folder)).absolute()
+        return filter_file.write(filters, Path(folder)).absolute()
     if not _folders:
         _folders.append(TemporaryDirectory(prefix="tidings-filters-"))
-    path = snapshot.write(filters, Path(_folders[0].name))
+    path = filter_file.write(filters, Path(_folders[0].name))
     context = spark.sparkContext
     if not any(sent.endswith(path.name) for sent in context.listFiles):
         context.addFile(str(path))

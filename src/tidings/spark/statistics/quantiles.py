@@ -10,17 +10,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidings.events.encoding import decode_json
+from tidings.lakes.layout import REST
 from tidings.routing.statistics import GREATEST, Attribute, Distribution, Statistics
-from tidings.spark.lakes.layout import REST
 
 STEPS: Final = 64
-"""Between so many and one more quantiles lie equally many events."""
+"""Steps from the least value to the greatest, each with equally many events."""
 STEPS_GIVEN: Final = 32
-"""The same, of what is known given a value."""
+"""Steps, with equally many events each, of what is known given a value."""
 LARGEST: Final = 1 << 18
 """Statistics are made no longer than this, in characters, so that a broker takes them."""
 FEWEST: Final = 50
-"""What is known given a value must be known of so many rows of the sample at least."""
+"""Rows of the sample of which something given a value must be known, at least."""
 ORDERED: Final = {"integer": "number", "double": "number", "time": "time"}
 """The kinds of columns that have quantiles, and the domains that these are of."""
 

@@ -17,17 +17,17 @@ import pyarrow as pa
 
 from tidings.events import Conjunction, Constraint, Filter, TidingsError
 from tidings.events.intervals import ORDERS, Intervals
+from tidings.lakes.grouping import Grouping, names_in
+from tidings.lakes.layout import columns_of
+from tidings.matching.named import NamedIndex
 from tidings.routing import Statistics, reduction
 from tidings.routing.joins import Stretch, gaps
-from tidings.spark.lakes.grouping import Grouping, names_in
-from tidings.spark.lakes.layout import columns_of
 from tidings.spark.matching.asking import Asking
-from tidings.spark.matching.matches import Matches
 
 _MOST_MERGERS: Final = 10_000
-"""So many candidates are looked at."""
+"""Candidates for merging that are looked at, at most."""
 _MOST_BROKERS: Final = 1_000
-"""Each is compared with each other."""
+"""Brokers, at most: each is compared with each other."""
 
 Owner = Callable[[str], str]
 """Which broker the filter under a key belongs to; a function of some module, as tasks need it."""
@@ -145,21 +145,21 @@ class Selectivity:
         )
         asked = [*filters.values(), *(m.filter for m in candidates)]
         self._names = names_in(asked)
-        self._matches = Matches(dict(enumerate(asked)))
+        self._index = NamedIndex(dict(enumerate(asked)))
         self._schema: pa.Schema | None = None
 
     def count(self, batch: pa.RecordBatch) -> Counts:
         """Of the rows of a lake."""
         if batch.schema != self._schema:
             self._schema, columns = batch.schema, columns_of(batch.schema)
-            self._asking = Asking(self._matches, Grouping(self._names, columns), "bigint")
+            self._asking = Asking(self._index, Grouping(self._names, columns), "bigint")
         counts = self.none()
         for some, rows, numbers, _ in self._asking.pieces(batch):
             counts = counts.plus(self._counted(some.num_rows, rows, numbers))
         return counts
 
     def _counted(self, events: int, rows: npt.NDArray[Any], numbers: npt.NDArray[Any]) -> Counts:
-        """Of so many events, given pairs of their numbers and of those of what they match."""
+        """The counts of some events, given pairs of their numbers and those of what they match."""
         is_filter = numbers < self._filters
         heard = np.zeros((events, self._brokers), np.float32)
         heard[rows[is_filter], self._owner[numbers[is_filter]]] = 1.0

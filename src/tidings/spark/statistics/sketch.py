@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidings.events.encoding import decode_json, encode_json
+from tidings.lakes.layout import REST, columns_of
 from tidings.routing.statistics import LONGEST_LISTED, Attribute, Statistics
-from tidings.spark.lakes.layout import REST, columns_of
 from tidings.spark.statistics.quantiles import (
     FEWEST,
     ORDERED,
@@ -37,9 +37,9 @@ from tidings.spark.statistics.quantiles import (
 )
 
 SAMPLE: Final = 50_000
-"""So many rows are looked at for quantiles."""
+"""Rows looked at for quantiles."""
 LISTED: Final = 128
-"""Of each attribute so many of the most frequent strings are told."""
+"""Strings of an attribute that are told: the most frequent ones."""
 _COUNTED: Final = 16_384
 """Of more strings than these, only the more frequent half is gone on with; one that is dropped and
 comes again is counted too low, and what is lacking is among the unlisted."""

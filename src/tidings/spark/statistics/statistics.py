@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from tidings.events import Filter, TidingsError
+from tidings.lakes.lake import Lake
+from tidings.lakes.portions import Piece, read
 from tidings.routing import Statistics
 from tidings.routing.joins import Stretch
 from tidings.spark.failures import cause
-from tidings.spark.format.portions import Piece, read
 from tidings.spark.jobs import carry_out
-from tidings.spark.lakes.lake import Lake
 from tidings.spark.statistics.selectivity import (
     Counts,
     Merger,
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _TASKS: Final = 4
-"""So many tasks for each core, if there are files enough: the last ones then end together."""
+"""Tasks for each core, if there are files enough: the last ones then end together."""
 
 Progress = Callable[[int, int], None]
-"""Told of how many events how many were looked at."""
+"""Takes the number of events that were looked at, and the number of all."""
 Found = tuple[Sketch, Counts | None]
 """What some events say; of filters, if there are any."""
 
@@ -56,13 +56,13 @@ class Findings:
     """To be published: see `Statistics.notification`."""
     seconds: float
     filters: pa.Table | None = None
-    """key, broker, filter, events that it matches, and their share of all: the rarest last."""
+    """Columns: key, broker, filter, events that it matches, their share of all. The rarest last."""
     mergers: pa.Table | None = None
-    """broker, filter, attribute, low, high (the gap), events in it, those wanted by nobody there
-    (wasted), both as shares, and the share that was estimated: the cheapest first."""
+    """Columns: broker, filter, attribute, low, high (the gap), events in it, those that no filter
+    there wants (wasted), both as shares, and the share that was estimated. The cheapest first."""
     overlaps: pa.Table | None = None
-    """one, other (brokers), events that both want, share of all events, and of what either wants:
-    the most alike first."""
+    """Columns: one, other (brokers), events that both want, their share of all events, and of what
+    either wants. The most alike first."""
 
     @property
     def events(self) -> int:

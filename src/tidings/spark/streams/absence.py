@@ -22,10 +22,6 @@ class Away(TidingsError):  # noqa: N818
     """A broker is not there, or says nothing; it may come back."""
 
 
-class Stopped(TidingsError):  # noqa: N818
-    """Reading was stopped from outside."""
-
-
 class Patience:
     """How long nothing may come before a broker is taken for away."""
 

@@ -1,4 +1,4 @@
-"""Places: where the streams are, as a broker tells it to somebody who only asks.
+"""Places: where the streams are, as a broker tells it to a client that only asks.
 
 Both questions are subscriptions that end as soon as they are answered. They need no more than
 the connection that every client has, and leave nothing behind at the broker.
@@ -15,13 +15,13 @@ from tidings.client import Client, connect
 from tidings.client.positions import read_cursor
 from tidings.events import Filter, TidingsError
 from tidings.protocol.requests import Cursor
-from tidings.spark.format.options import Broker
+from tidings.spark.streams.broker import Broker
 
 _T = TypeVar("_T")
 
 _LATER: Final = datetime(9000, 1, 1, tzinfo=UTC)
-"""Whoever wants what comes after this is at the end of every stream. Unlike to begin now, which
-is where the broker's knowledge of other streams ends, it has each stream itself asked."""
+"""What comes after this is behind the end of every stream. Unlike to begin now, which is where the
+broker's knowledge of other streams ends, it has each stream itself asked."""
 _ROOM: Final = 1_000_000
 """Events of a near stream that may wait until a far one has begun. With less room, the subscription
 would be given up meanwhile and made again, and the far one asked again."""

@@ -13,7 +13,7 @@ import uvloop
 from tidings.client import connect
 from tidings.events import TidingsError
 from tidings.protocol.requests import Cursor
-from tidings.spark.format.options import Broker
+from tidings.spark.streams.broker import Broker
 from tidings.spark.streams.places import ends_known_to
 
 _PAUSES: Final = (0.05, 1.0)

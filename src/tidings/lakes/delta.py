@@ -1,0 +1,145 @@
+"""Delta: what a lake asks of the package `deltalake`, and nothing of what it is for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from time import time
+from typing import Final
+from urllib.parse import unquote
+
+import pyarrow as pa
+
+from tidings.events import Filter, TidingsError
+from tidings.lakes.errors import LakeError
+from tidings.lakes.files import DELTAS, DISTINCT, RISING, ROW_GROUP, Written
+from tidings.lakes.joining import Joint
+from tidings.lakes.layout import EVERYTHING, FIXED
+
+try:
+    from deltalake import (
+        ColumnProperties,
+        CommitProperties,
+        DeltaTable,
+        Schema,
+        Transaction,
+        WriterProperties,
+    )
+    from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+    from deltalake.transaction import AddAction
+except ImportError as problem:
+    raise TidingsError(
+        f"The lake needs Delta ({problem}). Try: pip install 'tidings[lakes]'"
+    ) from None
+
+__all__ = ["CommitFailedError", "DeltaError", "DeltaTable"]
+
+_FILTER: Final = "tidings.filter"
+_CONFIGURATION: Final = {
+    "delta.dataSkippingNumIndexedCols": "100",
+    "delta.deletedFileRetentionDuration": "interval 7 days",
+}
+
+
+def found(path: Path, version: int | None = None) -> DeltaTable:
+    """The table as it is now, or was; `LakeError` if there is none, or none that can be read."""
+    if (table := _table(path, version)) is None:
+        raise LakeError(f"{path}: there is no lake here")
+    return table
+
+
+def found_or_made(path: Path, filter: Filter) -> DeltaTable:
+    """The table as it is now; if there is none, it is made for what this filter matches."""
+    if (table := _table(path)) is not None:
+        return table
+    if _is_taken(path):
+        raise LakeError(f"{path}: there is something else here, which is no lake")
+    try:
+        DeltaTable.create(
+            path,
+            FIXED,
+            partition_by=["day"],
+            configuration={**_CONFIGURATION, _FILTER: filter.to_json()},
+            raise_if_key_not_exists=False,
+        )
+    except Exception as problem:
+        if _table(path) is None:  # else somebody else has made it at this moment
+            raise LakeError(f"{path}: no lake can be made here: {first_line(problem)}") from None
+    return found(path)
+
+
+def _table(path: Path, version: int | None = None) -> DeltaTable | None:
+    if (read := unquote(str(path))) != str(path):
+        raise LakeError(f"{path}: Delta takes this name for {read}; a lake needs another one")
+    try:
+        return DeltaTable(path, version=version) if path.is_dir() else None
+    except TableNotFoundError:
+        return None
+    except DeltaError as problem:
+        raise LakeError(f"{path}: the lake cannot be read: {first_line(problem)}") from None
+
+
+def _is_taken(path: Path) -> bool:
+    if not path.is_dir():
+        return path.exists()
+    return any(path.iterdir()) and not (path / "_delta_log").exists()
+
+
+def first_line(problem: Exception) -> str:
+    """What is wrong, without the backtrace that Delta puts behind it."""
+    return str(problem).partition("\n")[0]
+
+
+def filter_of(table: DeltaTable) -> Filter:
+    """What a table was made for."""
+    said = table.metadata().configuration.get(_FILTER)
+    return EVERYTHING if said is None else Filter.from_json(said)
+
+
+def add_columns(table: DeltaTable, columns: Sequence[pa.Field]) -> None:
+    """Add columns; `CommitFailedError` if somebody else has changed the table since it was read."""
+    table.alter.add_columns(Schema.from_arrow(pa.schema(columns)).fields)
+
+
+def join(table: DeltaTable, joint: Joint) -> tuple[int, int]:
+    """Join small files of a day, and commit it; how many they were, and are now."""
+    done = table.optimize.compact(
+        [("day", "=", str(joint.day))],
+        target_size=joint.below,
+        writer_properties=WriterProperties(
+            max_row_group_size=ROW_GROUP,
+            compression="ZSTD",
+            compression_level=4,
+            column_properties={
+                name: ColumnProperties(False, encoding=DELTAS if name in RISING else None)
+                for name in DISTINCT
+            },
+        ),
+    )
+    return done["numFilesRemoved"], done["numFilesAdded"]
+
+
+def commit(
+    path: Path, table: DeltaTable, written: Sequence[Written], numbers: Mapping[str, int]
+) -> None:
+    """Add files to the table at a path and set numbers, all or nothing.
+
+    `LakeError` if a file is not there for whoever commits. `CommitFailedError` if somebody else
+    has set one of these numbers since the table was read, or has added columns.
+    """
+    for each in written:
+        each.check(path)
+    now = int(time() * 1000)
+    table.create_write_transaction(
+        [
+            AddAction(f.path, f.size, {"day": f.day}, now, True, f.statistics)
+            for each in written
+            for f in each.files
+        ],
+        "append",
+        table.schema(),
+        ["day"],
+        commit_properties=CommitProperties(
+            app_transactions=[Transaction(name, number) for name, number in numbers.items()]
+        ),
+    )

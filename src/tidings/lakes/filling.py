@@ -1,0 +1,197 @@
+"""Filling: events become columns, as `layout` says."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from datetime import datetime
+from itertools import chain
+from operator import itemgetter
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidings.events import TidingsError
+from tidings.events.encoding import encode_json, to_plain
+from tidings.lakes.layout import (
+    EPOCH,
+    KINDS,
+    MICROSECOND,
+    REST,
+    Happened,
+    days,
+    microseconds,
+)
+from tidings.lakes.naming import Naming
+from tidings.protocol.records import Rows
+
+_BIG: Final = 2**53
+_KIND_OF: Final[dict[type, str]] = {
+    bool: "boolean",
+    float: "double",
+    str: "string",
+    datetime: "time",
+    bytes: "bytes",
+}
+
+
+def to_table(events: Sequence[Happened], schema: pa.Schema) -> pa.Table:
+    """The events as rows: all columns of `schema`, and behind them those that are new."""
+    streams = pa.array([e.stream for e in events], pa.string())
+    ticks = pa.array([e.tick for e in events], pa.int64())
+    times = np.array([microseconds(e.time) for e in events], np.int64)
+    records = [event.notification.attributes for event in events]
+    return _Filling(streams, ticks, times, records, schema).table()
+
+
+def rows_to_table(stream: str, rows: Rows, schema: pa.Schema) -> pa.Table:
+    """The same of events in their lightest form."""
+    streams = pa.repeat(pa.scalar(stream, pa.string()), len(rows.ticks))
+    ticks = pa.array(rows.ticks, pa.int64())
+    seconds = np.array(rows.times, np.float64)
+    whole = seconds.astype(np.int64)
+    times = whole * 1_000_000 + ((seconds - whole) * 1e6).astype(np.int64)  # as `microseconds`
+    return _Filling(streams, ticks, times, rows.records, schema).table()
+
+
+class _Filling:
+    """Columns while they are filled."""
+
+    def __init__(
+        self,
+        streams: pa.Array,
+        ticks: pa.Array,
+        times: Any,
+        records: Sequence[dict[str, object]],
+        schema: pa.Schema,
+    ) -> None:
+        self._streams, self._ticks, self._times = streams, ticks, times
+        self._schema = schema
+        self._count = len(records)
+        self._naming = Naming(schema)
+        self._arrays: dict[str, pa.Array] = {}
+        self._rest: dict[int, dict[str, object]] = {}
+        for name, values in _columns(records):
+            self.write(name, values)
+
+    def write(self, name: str, values: Sequence[Any]) -> None:
+        """Write all values of an attribute; None is absence."""
+        types = set(map(type, values)) - {type(None)}
+        kind = _KIND_OF.get(next(iter(types))) if len(types) == 1 else None
+        if kind is not None and kind != "double":
+            self._put(name, kind, values)
+            return
+        if types <= {int, float}:
+            self._put_numbers(name, values, has_floats=float in types, has_integers=int in types)
+            return
+        split: dict[str, list[Any]] = defaultdict(lambda: [None] * len(values))
+        for row, value in enumerate(values):
+            if value is not None:
+                kind = _KIND_OF.get(value.__class__) or _kind_of_other(value)
+                split[kind][row] = value
+        numbers = [split.pop("double", None), split.pop("integer", None)]
+        for kind, chosen in split.items():
+            self._put(name, kind, chosen)
+        if any(numbers):
+            both = [v for v in numbers if v is not None]
+            joint = [a if a is not None else b for a, b in zip(both[0], both[-1], strict=True)]
+            has_floats, has_integers = (found is not None for found in numbers)
+            self._put_numbers(name, joint, has_floats=has_floats, has_integers=has_integers)
+
+    def _put_numbers(
+        self, name: str, values: Sequence[Any], *, has_floats: bool, has_integers: bool
+    ) -> None:
+        known = [k for k in self._naming.columns.get(name, ()) if k in ("integer", "double")]
+        first = known[0] if known else "double" if has_floats else "integer"
+        if first == "integer" and not has_floats:
+            try:
+                self._put(name, first, pa.array(values, pa.int64()))
+                return
+            except OverflowError:
+                pass
+        if first == "double":  # small integers are with the floats
+            is_float = not has_integers
+            if is_float or all(v.__class__ is not int or -_BIG <= v <= _BIG for v in values):
+                self._put(name, first, values if is_float else _as_floats(values))
+                return
+        split: dict[str, list[Any]] = defaultdict(lambda: [None] * len(values))
+        for row, value in enumerate(values):
+            if value is None:
+                continue
+            kind = "double" if value.__class__ is float else _kind_of_other(value)
+            if kind == "integer" and first == "double" and -_BIG <= value <= _BIG:
+                kind, value = "double", float(value)
+            split[kind][row] = value
+        for kind in sorted(split, key=lambda k: k != first):
+            self._put(name, kind, split[kind])
+
+    def _put(self, name: str, kind: str, values: Any) -> None:
+        column = self._naming.column(name, kind)
+        if column is None:
+            for row, value in enumerate(values):
+                value = value.as_py() if isinstance(value, pa.Scalar) else value
+                if value is not None:
+                    self._rest.setdefault(row, {})[name] = value
+            return
+        if kind == "set":
+            values = [None if v is None else sorted(v) for v in values]
+        elif kind == "time":
+            values = [None if v is None else (v - EPOCH) // MICROSECOND for v in values]
+        self._arrays[column] = pa.array(values, KINDS[kind])
+
+    def table(self) -> pa.Table:
+        """The whole of it."""
+        ids = pc.binary_join_element_wise(self._streams, self._ticks.cast(pa.string()), ":")
+        fixed = {
+            "id": ids,
+            "stream": self._streams,
+            "tick": self._ticks,
+            "time": pa.array(self._times, pa.int64()).cast(KINDS["time"]),
+            "day": days(self._times),
+            REST: self._rests(),
+        }
+        arrays = {}
+        for field in self._schema:
+            found = fixed.get(field.name, self._arrays.pop(field.name, None))
+            arrays[field.name] = pa.nulls(self._count, field.type) if found is None else found
+        return pa.table({**arrays, **self._arrays})
+
+    def _rests(self) -> pa.Array:
+        if not self._rest:
+            return pa.nulls(self._count, pa.string())
+        return pa.array([self._said(row) for row in range(self._count)], pa.string())
+
+    def _said(self, row: int) -> str | None:
+        if row not in self._rest:
+            return None
+        try:
+            return encode_json({name: to_plain(v) for name, v in self._rest[row].items()})
+        except TypeError as problem:  # of a domain that JSON cannot say
+            place = f"{self._streams[row]}:{self._ticks[row]}"
+            raise TidingsError(f"{place} cannot be written to the lake: {problem}") from None
+
+
+def _columns(records: Sequence[dict[str, object]]) -> Iterator[tuple[str, Sequence[Any]]]:
+    """All values of each attribute; None is absence."""
+    names = tuple(records[0]) if records else ()
+    if sum(map(len, records)) == len(names) * len(records):
+        with suppress(KeyError):  # mostly all have the same attributes: half of the time
+            yield from [(name, list(map(itemgetter(name), records))) for name in names]
+            return
+    for name in dict.fromkeys(chain.from_iterable(records)):
+        yield name, [record.get(name) for record in records]
+
+
+def _kind_of_other(value: Any) -> str:
+    if value.__class__ is int:
+        return "integer" if -(2**63) <= value < 2**63 else REST
+    if value.__class__ is frozenset and all(e.__class__ is str for e in value):
+        return "set"
+    return REST
+
+
+def _as_floats(values: Sequence[Any]) -> list[Any]:
+    return [None if v is None else float(v) for v in values]

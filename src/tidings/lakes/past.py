@@ -1,0 +1,84 @@
+"""The past: what a lake has of a filter from some place on, and the cursor right behind that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from tidings.client.positions import Beginning
+from tidings.delivery.copies import FOR
+from tidings.events import Filter
+from tidings.lakes.grouping import names_in
+from tidings.lakes.lake import EVERYTHING, Lake, LakeError, View
+from tidings.lakes.layout import Archived
+from tidings.lakes.pruning import exactly
+from tidings.protocol.requests import Cursor
+
+_INSTANT: Final = timedelta(microseconds=1)
+
+
+def history(
+    lake: Lake,
+    filter: Filter | str,
+    since: Beginning,
+    *,
+    until: datetime | None = None,
+) -> tuple[Iterator[Archived], Cursor]:
+    """What a lake has of a filter, in the order of time, and the cursor right behind that.
+
+    Both are as of this moment: `subscribe` with this filter (see `served`) since that cursor tells
+    what follows. `since` is a time, a cursor or "begin"; what is later than `until` is left out.
+    """
+    return read(lake.snapshot(), served(lake, filter), *start_of(since), until)
+
+
+def read(
+    view: View, wanted: Filter, start: Cursor, earliest: datetime | None, until: datetime | None
+) -> tuple[Iterator[Archived], Cursor]:
+    """The same of a view: from a cursor on or, if that is empty, from a time on."""
+    end = None if until is None else until + _INSTANT
+    ahead = {s: t for s, t in view.held().items() if t > start.get(s, 0)}
+    return view.events(wanted, since=start or earliest, until=end), {**start, **ahead}
+
+
+def served(lake: Lake, filter: Filter | str) -> Filter:
+    """The filter to ask a lake and brokers for; `LakeError` if the lake has not all of it.
+
+    It is the given one, but for a lake without the copies that bulk subscribers get: who does not
+    ask for them hears the events themselves, from brokers as from the lake.
+    """
+    wanted = Filter.parse(filter) if isinstance(filter, str) else filter
+    held = lake.filter
+    if held.covers(wanted):
+        return wanted
+    if FOR not in names_in([wanted]) and held.covers(without := wanted.intersect(EVERYTHING)):
+        return without
+    raise LakeError(f"the lake {lake.path} holds only {held}, and so not all of {wanted}")
+
+
+def start_of(since: Beginning) -> tuple[Cursor, datetime | None]:
+    """A cursor or, if that is empty, a time; neither is the beginning."""
+    where = exactly(since)
+    return ({}, where) if isinstance(where, datetime) else (where or {}, None)
+
+
+def places(view: View, earliest: datetime | None) -> Cursor:
+    """Where a time lies in the streams of a lake: the last tick before it."""
+    found = view.held()
+    if earliest is None:
+        return dict.fromkeys(found, 0)
+    for path in view.files(since=earliest):
+        with pq.ParquetFile(view.path / path) as file:
+            for batch in file.iter_batches(columns=["stream", "tick", "time"]):
+                late = batch.filter(pc.greater_equal(batch["time"], pa.scalar(earliest)))
+                least = pa.table(late).group_by("stream").aggregate([("tick", "min")])
+                for stream, tick in zip(
+                    *map(pa.ChunkedArray.to_pylist, least.columns), strict=True
+                ):
+                    found[stream] = min(found[stream], tick - 1)
+    return found

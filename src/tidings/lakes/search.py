@@ -1,0 +1,174 @@
+"""A search: which files of a lake to read, and which of their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from operator import itemgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from tidings.client.positions import Beginning
+from tidings.events import Filter
+from tidings.lakes.errors import LakeError, reading
+from tidings.lakes.layout import FIXED, Columns, columns_of, days, microseconds
+from tidings.lakes.pruning import Statistics, Window, may_match, times
+from tidings.lakes.sifting import Sieve
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+ROWS: Final = 65_536
+"""Rows of a batch, at most."""
+_EARLIEST: Final = microseconds(datetime.min.replace(tzinfo=UTC))
+_ALWAYS: Final = ("path", "num_records", "partition.day")
+
+
+def schema_of(table: DeltaTable) -> pa.Schema:
+    """The columns, the fixed ones first: Delta puts `day` behind all that it knew before.
+
+    `LakeError` if it lacks one of these.
+    """
+    found = pa.schema(table.schema().to_arrow())
+    if not {*FIXED.names} <= {*found.names}:
+        raise LakeError(f"{_folder(table)}: this is a Delta table, but no lake")
+    fixed = [found.field(name) for name in FIXED.names]
+    return pa.schema([*fixed, *(field for field in found if field.name not in FIXED.names)])
+
+
+def _folder(table: DeltaTable) -> str:
+    return unquote(urlsplit(table.table_uri).path).rstrip("/")
+
+
+class Search:
+    """What is to be read, as of one version of the table."""
+
+    def __init__(self, path: Path, table: DeltaTable, filter: Filter, window: Window) -> None:
+        self._path = path
+        self._schema = schema_of(table)
+        self._stored = pa.schema([f for f in self._schema if f.name != "day"])
+        self._columns: Columns = columns_of(self._schema)
+        self._sieve = Sieve(filter, self._columns)
+        self._condition = window.condition()
+        statistics = pa.table(table.get_add_actions(flatten=True))
+        self.found: list[Statistics] = [
+            file
+            for file in _chosen(statistics, self._sieve.used)
+            if window.may_hold(file) and self._may_match(file, filter)
+        ]
+        """What is known of each file that is to be read."""
+        self.files: list[tuple[str, int]] = sorted(
+            ((file["path"], times(file)[0]) for file in self.found), key=itemgetter(1, 0)
+        )
+        """The files, by the earliest time that they may hold, in microseconds."""
+
+    def _may_match(self, file: Statistics, filter: Filter) -> bool:
+        """Whether rows of the file may match, by the log or, where that is silent, by itself.
+
+        The log says nothing of columns that are newer than the file, but also nothing of some
+        that the file has.
+        """
+        if not may_match(file, filter, self._columns):
+            return False
+        unsaid = {c for c in self._sieve.used if file.get(f"null_count.{c}") is None}
+        if may_match(_without(file, unsaid), filter, self._columns):
+            return True  # whichever of them it has
+        try:
+            stored = pq.read_schema(self._path / file["path"]).names
+        except (OSError, pa.ArrowException):
+            return True  # its reader will say so
+        return may_match(_without(file, unsaid.difference(stored)), filter, self._columns)
+
+    def rows(self, path: str) -> Iterator[pa.RecordBatch]:
+        """The rows of a file that are wanted; `LakeError` if it cannot be read."""
+        yield from self.read(self._file(path))
+
+    def groups(self, path: str) -> Iterator[tuple[int, Any]]:
+        """The row groups of a file, to be read, each with its earliest time."""
+        with reading(self._path / path):
+            pieces = self._file(path).split_by_row_group(self._condition, self._stored)
+        for group in pieces:
+            said = (group.row_groups[0].statistics or {}).get("time")
+            yield _EARLIEST if said is None else microseconds(said["min"]), group
+
+    def _file(self, path: str) -> Any:
+        with reading(self._path / path):
+            found = ds.dataset(str(self._path / path), schema=self._stored, format="parquet")
+            return next(iter(found.get_fragments()))
+
+    def read(self, piece: Any) -> Iterator[pa.RecordBatch]:
+        """The rows of a row group that are wanted."""
+        for batch in self._batches(piece):
+            if batch.num_rows and (sifted := self._sieve.sift(batch)).num_rows:
+                yield _with_day(sifted, self._schema)
+
+    def _batches(self, piece: Any) -> Iterator[pa.RecordBatch]:
+        with reading(piece.path):
+            yield from piece.to_batches(self._stored, filter=self._condition, batch_size=ROWS)
+
+
+def _chosen(statistics: pa.Table, columns: Iterable[str]) -> list[dict[str, Any]]:
+    """What is said of each file, as far as it matters here."""
+    used = {"stream", "tick", "time", "rest", *columns}
+    wanted = {f"{what}.{column}" for what in ("min", "max", "null_count") for column in used}
+    kept = [n for n in statistics.column_names if n in wanted or n in _ALWAYS]
+    return statistics.select(kept).to_pylist()  # type: ignore[no-any-return]
+
+
+def _without(file: Statistics, columns: Iterable[str]) -> Statistics:
+    """What is known of a file that has no values in some columns."""
+    return {**file, **{f"null_count.{column}": file["num_records"] for column in columns}}
+
+
+def _with_day(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    times = batch["time"].cast(pa.int64()).to_numpy(zero_copy_only=False)
+    at = schema.get_field_index("day")
+    arrays = batch.columns
+    return pa.RecordBatch.from_arrays([*arrays[:at], days(times), *arrays[at:]], schema=schema)
+
+
+@dataclass(frozen=True)
+class Question:
+    """What of a lake is wanted."""
+
+    lake: Path
+    filter: Filter
+    window: Window
+    version: int | None = None
+    """That of the table, for those who ask several times; None: as it is when they ask."""
+
+    @classmethod
+    def of(
+        cls,
+        lake: str | Path,
+        filter: Filter | str | None = None,
+        since: Beginning = None,
+        until: Beginning = None,
+    ) -> Question:
+        """As a program says it; `TidingsError` if it says no filter or place."""
+        wanted = Filter.parse(filter) if isinstance(filter, str) else filter
+        return cls(Path(lake).absolute(), wanted or Filter.all(), Window.of(since, until))
+
+    def pinned(self) -> Question:
+        """The same of the lake as it is now, whatever is added: columns and files fit together."""
+        return replace(self, version=self.table().version())
+
+    def search(self) -> Search:
+        """The files to read."""
+        return Search(self.lake, self.table(), self.filter, self.window)
+
+    def table(self) -> Any:
+        """The Delta table; `LakeError` if there is none."""
+        from tidings.lakes import delta  # which tasks of Spark can do without
+
+        return delta.found(self.lake, self.version)
+
+    def schema(self) -> pa.Schema:
+        """The lake's columns."""
+        return schema_of(self.table())
