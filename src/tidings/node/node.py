@@ -176,6 +176,8 @@ class Node:
         self._due: dict[str, float] = {}
         """When each duty is done next."""
         self._recall: Recalling | None = None
+        self._recalls = 0
+        """Times that the host was asked for what it knows."""
         self._wake_at = self._links_at = inf
         self._audit_at = 0.0
         self._portions = 0
@@ -700,9 +702,10 @@ class Node:
         """Have the host say what is stored and who is there, to compare it with what is known."""
         logs = {} if self.deliveries is None else self.deliveries.archive.logs
         spans = {s: Span(log.first, log.last, log.time) for s, log in logs.items()}
-        self._recall = Recalling(self._kept(), spans)
+        self._recalls += 1
+        self._recall = Recalling(self._recalls, self._kept(), spans)
         self._effects.append(Sync())
-        self._effects.append(Recall())
+        self._effects.append(Recall(self._recalls))
 
     def _kept(self) -> dict[str, Any]:
         """All that is stored, if what is known is right."""
@@ -715,9 +718,10 @@ class Node:
         return kept | {f"session:{s.name}": (s.subscriptions, s.advertisements) for s in clients}
 
     def _recalled(self, input: Recalled) -> None:
-        recall, self._recall = self._recall, None
-        if recall is None:
-            return
+        recall = self._recall
+        if recall is None or recall.number != input.number:
+            return  # a disk that is slow may answer only after it was asked again
+        self._recall = None
         for problem in recall.problems(input.stored):
             raise Damaged(problem)
         for name, neighbour in list(self.neighbours.items()):
@@ -1096,9 +1100,9 @@ class Node:
 class Recalling:
     """What a node has asked its host to recall."""
 
-    def __init__(self, kept: dict[str, Any], spans: dict[str, Span]) -> None:
+    def __init__(self, number: int, kept: dict[str, Any], spans: dict[str, Span]) -> None:
         """What should be stored, and what should be kept of each log, or less and more of it."""
-        self.kept, self.spans = kept, spans
+        self.number, self.kept, self.spans = number, kept, spans
         self.changed: set[str] = set()
         """What has been stored anew since."""
 

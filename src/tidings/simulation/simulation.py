@@ -309,7 +309,7 @@ class Simulation:
             elif effect.__class__ is Read:
                 self._read(name, effect)
             elif effect.__class__ is Recall:
-                self._recall(name)
+                self._recall(name, effect)
             elif effect.__class__ is Sync:
                 self.stores[name].sync()
             elif effect.__class__ is Reply and effect.session in self.clients:
@@ -333,7 +333,7 @@ class Simulation:
             case Reply(answer=Refused(id=id)) if id == SESSION:
                 self._attached.discard(effect.session)
 
-    def _recall(self, name: str) -> None:
+    def _recall(self, name: str, recall: Recall) -> None:
         """What was stored is looked up now, and who is there when the answer comes."""
         node, store = self.nodes[name], self.stores[name]
         stored, spans = store.written(), store.spans(written=True)
@@ -345,7 +345,7 @@ class Simulation:
                 there |= {c.name: False for c in self._clients_at(name)}
                 reached = self.topology.neighbours(name)
                 up = frozenset(n for n in reached if self.channels[name, n].is_up)
-                self._handle(name, Recalled(stored, spans, there, up))
+                self._handle(name, Recalled(recall.number, stored, spans, there, up))
 
         self.at(self.now + self.random.random() * self.reading, answer)
 
