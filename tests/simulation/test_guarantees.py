@@ -511,3 +511,18 @@ def test_a_log_that_is_trimmed_while_it_is_compared_with_the_disk_is_not_damaged
         *(Step(8.05 + 0.1 * n, "trim", node="b0", value=0.3 * n) for n in range(4)),
         check=2.0,
     )
+
+
+def failing() -> None:
+    """A disk is in trouble for longer than a node waits between two comparisons with it."""
+    script(
+        SINGLE,
+        join("c0", "b0"),
+        Step(5.0, "fail", node="b0", number=3),
+        publish(6.5, "c0", x=1),
+        check=2.0,
+    )
+
+
+def test_a_node_whose_disk_is_in_trouble_is_not_damaged() -> None:
+    failing()

@@ -20,7 +20,7 @@ from math import inf
 from typing import NoReturn
 
 from tidings.events import Filter
-from tidings.protocol import Accepted, Deliver, Event, Refused, Reply, Subscribe
+from tidings.protocol import Accepted, Deliver, Event, Reply, Subscribe
 from tidings.protocol.epochs import broker_of, epoch_of
 from tidings.simulation.courses import Durable, Start
 from tidings.simulation.properties import Violation
@@ -68,8 +68,14 @@ class Guarantees:
                 known = self._accepted.get((at, instance), 0)
                 self._accepted[at, instance] = max(number, known)
                 self._check_log(at, instance)
-            case Refused(id=id) if id.isdigit():
-                self._refused.setdefault(instance, set()).add(int(id))
+
+    def refused(self, instance: str, number: int) -> None:
+        """A broker decides to refuse a publication.
+
+        Its host keeps that together with whatever is kept behind it, and says so to whoever comes
+        back: see `broker.refusals`.
+        """
+        self._refused.setdefault(instance, set()).add(number)
 
     def passed(self, event: Event) -> None:
         """A broker lets somebody know of an event: it is kept by then."""
