@@ -526,3 +526,23 @@ def failing() -> None:
 
 def test_a_node_whose_disk_is_in_trouble_is_not_damaged() -> None:
     failing()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_log_that_cannot_be_read_for_long_is_asked_again_and_goes_on_for_all_others(
+    seed: int,
+) -> None:
+    """The read waits for a commit; meanwhile somebody else hears all that is published."""
+    script(
+        SINGLE,
+        join("c0", "b0"),
+        join("c1", "b0"),
+        *(publish(1.0, "c0", x=n) for n in range(5)),
+        subscribe(3.0, "c0", "TRUE"),
+        Step(5.0, "fail", node="b0", number=8),
+        publish(5.5, "c0", x=1),
+        subscribe(5.6, "c1", "TRUE", since=1),
+        publish(7.0, "c0", x=1),
+        seed=seed,
+        check=2.0,
+    )

@@ -720,6 +720,7 @@ class Deliveries:
         for number in (flow.fetch, flow.probe):
             self._asked.pop(number, None)
         flow.break_off()
+        flow.is_live = is_own = self.is_own(flow.stream)  # here nothing can be missing of it
         is_reachable = self.ways.via(flow.stream) is not None
         if not is_reachable:
             flow.waiting.clear()
@@ -731,7 +732,7 @@ class Deliveries:
             elif is_reachable and reader not in flow.waiting:
                 self._begin(reader, flow.stream)
         if is_reachable:
-            if is_followed:
+            if is_followed and not is_own:
                 flow.fetch = self._ask(flow.stream, flow.upto, None)
             self._probe(flow)
 
