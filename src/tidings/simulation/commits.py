@@ -143,6 +143,11 @@ class Commits:
         ]
         return [self._store.content.get(key), *written]
 
+    def events(self, stream: str) -> list[Event]:
+        """Those of a stream that are yet to be kept."""
+        rows = (t.events for batch in self._batches() for t in batch.transactions)
+        return [event for row in rows for event in row if event.stream == stream]
+
     def _batches(self) -> list[Batch]:
         return [self._batch] if self._committing is None else [self._committing, self._batch]
 

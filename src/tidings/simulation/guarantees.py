@@ -159,8 +159,7 @@ class Guarantees:
         else:
             lowest = start.lowest.get(stream, 0)
             if not start.is_now:  # a clock that is behind may say for a while that it is earlier
-                ever = self.simulation.stores[broker_of(stream)].ever[stream]
-                highest = sum(e.time < start.time for e in ever)
+                highest = sum(e.time < start.time for e in self._known(stream))
             elif start.highest is None or broker_of(stream) in start.unheard:
                 highest = inf
             else:
@@ -168,6 +167,13 @@ class Guarantees:
         if epoch_of(stream) > 1:  # whoever has read the one before may hear all of it
             lowest = 0.0
         return lowest, max(highest, self.first(stream) - 1)
+
+    def _known(self, stream: str) -> list[Event]:
+        """All that ever was kept of a stream, and what its broker is about to keep."""
+        broker = broker_of(stream)
+        commits = self.simulation.commits.get(broker)
+        pending = [] if commits is None else commits.events(stream)
+        return self.simulation.stores[broker].ever[stream] + pending
 
     def lost(self, filter: Filter) -> int:
         """Matching events of streams that have lost their end since."""
