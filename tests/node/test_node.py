@@ -20,6 +20,8 @@ from tidings.protocol import (
     LinkDown,
     LinkUp,
     Publish,
+    Recall,
+    Recalled,
     Received,
     Refused,
     Renew,
@@ -27,6 +29,7 @@ from tidings.protocol import (
     Request,
     Resend,
     Send,
+    Span,
     Store,
     Subscribe,
     Sync,
@@ -221,3 +224,18 @@ def test_an_attempt_that_arrives_late_takes_nothing_from_a_later_one() -> None:
     late = node.handle(Request("1", Attach(name="desk", instance="a", attempt=1)), now=2.0)
     assert [(to, getattr(said, "id", "")) for to, said in replies(late)] == [("1", SESSION)]
     assert "2" in node.sessions
+
+
+def test_what_a_slow_disk_recalls_is_not_taken_for_the_answer_to_a_later_question() -> None:
+    """In between the node has changed what it stores, which is yet to be committed."""
+    node = started(Settings(check=1.0, log=True))
+    first, second = Recall(1), Recall(2)
+    stored = {"incarnation": 1}
+    assert first in node.handle(Woken(), now=1.0)
+    effects = node.handle(Request("carol", Attach(name="carol", instance="i")), now=1.5)
+    later = stored | {e.key: e.value for e in effects if isinstance(e, Store)}
+    assert later.keys() > stored.keys()
+    assert second in node.handle(Woken(), now=2.0)
+    sessions = {"carol": False}
+    node.handle(Recalled(1, stored, {"b1": Span()}, sessions, frozenset()), now=2.5)
+    node.handle(Recalled(2, later, {"b1": Span()}, sessions, frozenset()), now=3.0)

@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.simulation.test_guarantees import (
+    failing,
     restarted,
     spoilt,
     stale,
@@ -27,8 +28,9 @@ from tidings.delivery.publishers import Publisher, Publishers
 from tidings.delivery.reading import Reading
 from tidings.delivery.subscriptions import Subscriptions
 from tidings.node import Node
-from tidings.protocol import Append, Missed, Store, Sync
+from tidings.protocol import Damaged, Deliver, Missed, Recall, Recalled, Reply, Send, Sync
 from tidings.routing.exchange import Exchange
+from tidings.simulation.commits import Commits
 from tidings.simulation.properties import Violation
 from tidings.simulation.trials import play
 
@@ -53,16 +55,68 @@ def is_caught(*args: Any, seeds: range = range(40), part: str = "") -> bool:
     return False
 
 
+def hasty(*kinds: type) -> Callable[[Commits, list[Any]], None]:
+    """A host that does at once what is to wait for a commit."""
+    gather = Commits.gather
+
+    def gather_and_do(self: Commits, effects: list[Any]) -> None:
+        gather(self, effects)
+        for row in (self._batch.out, self._batch.reads):
+            self._carry_out([effect for effect in row if isinstance(effect, kinds)])
+            row[:] = [effect for effect in row if not isinstance(effect, kinds)]
+
+    return gather_and_do
+
+
 def test_events_delivered_before_they_are_kept(patch: Patch) -> None:
+    patch(Commits, "gather", hasty(Deliver, Send))
+    assert is_caught("acyclic", "covering", "subscriptions", "crashes", part="not in the log")
+
+
+def test_answers_given_before_what_they_promise_is_kept(patch: Patch) -> None:
+    patch(Commits, "gather", hasty(Reply))
+    assert is_caught("single", "covering", "subscriptions", "none", part="and logged")
+
+
+def test_a_disk_compared_with_a_node_before_it_holds_what_that_knows(patch: Patch) -> None:
+    patch(Commits, "gather", hasty(Recall))
+    assert is_caught("single", "covering", "subscriptions", "none", part="in the store")
+
+
+def test_a_node_that_does_not_say_what_is_to_be_kept_first(patch: Patch) -> None:
+    """What is published is committed all the same, but nothing else."""
     finish = Node._finish
+    patch(Node, "_finish", lambda self: [e for e in finish(self) if not isinstance(e, Sync)])
+    assert is_caught("single", "covering", "subscriptions", "crashes", part="is refused")
 
-    def hasty(self: Node) -> list[Any]:
-        effects = finish(self)
-        kept = [e for e in effects if isinstance(e, Append | Store | Sync)]
-        return [e for e in effects if not isinstance(e, Append | Store | Sync)] + kept
 
-    patch(Node, "_finish", hasty)
-    assert is_caught("acyclic", "covering", "subscriptions", "crashes")
+def test_a_commit_that_has_failed_taken_for_one_that_has_not(patch: Patch) -> None:
+    patch(Commits, "_failed", Commits._committed)
+    assert is_caught("single", "covering", "subscriptions", "crashes", part="and logged")
+
+
+def test_a_commit_that_is_tried_again_as_if_nothing_of_it_were_kept(patch: Patch) -> None:
+    def forgetful(self: Commits) -> None:
+        assert self._committing is not None
+        for transaction in self._committing.transactions:
+            try:
+                transaction.write(self._store)
+            except Damaged as problem:
+                self._distrust(problem)
+
+    patch(Commits, "_write", forgetful)
+    assert is_caught("single", "covering", "subscriptions", "crashes", part="cannot follow")
+
+
+def test_an_earlier_answer_of_a_slow_disk_compared_with_what_is_known_later(patch: Patch) -> None:
+    recalled = Node._recalled
+
+    def credulous(self: Node, input: Recalled) -> None:
+        recalled(self, replace(input, number=self._recalls))
+
+    patch(Node, "_recalled", credulous)
+    with pytest.raises(Violation, match="in the store"):
+        failing()
 
 
 def test_ways_that_are_not_told_anew_after_the_tree_has_changed(patch: Patch) -> None:

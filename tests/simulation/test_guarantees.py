@@ -511,3 +511,38 @@ def test_a_log_that_is_trimmed_while_it_is_compared_with_the_disk_is_not_damaged
         *(Step(8.05 + 0.1 * n, "trim", node="b0", value=0.3 * n) for n in range(4)),
         check=2.0,
     )
+
+
+def failing() -> None:
+    """A disk is in trouble for longer than a node waits between two comparisons with it."""
+    script(
+        SINGLE,
+        join("c0", "b0"),
+        Step(5.0, "fail", node="b0", number=3),
+        publish(6.5, "c0", x=1),
+        check=2.0,
+    )
+
+
+def test_a_node_whose_disk_is_in_trouble_is_not_damaged() -> None:
+    failing()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_log_that_cannot_be_read_for_long_is_asked_again_and_goes_on_for_all_others(
+    seed: int,
+) -> None:
+    """The read waits for a commit; meanwhile somebody else hears all that is published."""
+    script(
+        SINGLE,
+        join("c0", "b0"),
+        join("c1", "b0"),
+        *(publish(1.0, "c0", x=n) for n in range(5)),
+        subscribe(3.0, "c0", "TRUE"),
+        Step(5.0, "fail", node="b0", number=8),
+        publish(5.5, "c0", x=1),
+        subscribe(5.6, "c1", "TRUE", since=1),
+        publish(7.0, "c0", x=1),
+        seed=seed,
+        check=2.0,
+    )

@@ -261,7 +261,9 @@ class Host:
         node = self.node
         if isinstance(effect, Recall):
             looked = self._reader.submit(lambda: (self.store.content(), self.store.spans()))
-            looked.add_done_callback(partial(self._from_thread, self._was_recalled, node))
+            looked.add_done_callback(
+                partial(self._from_thread, self._was_recalled, (node, effect.number))
+            )
         else:
             work = self._reader.submit(
                 self.store.read,
@@ -281,8 +283,9 @@ class Host:
             self._loop.call_soon_threadsafe(done, about, work)
 
     def _was_recalled(
-        self, node: Node, work: Future[tuple[dict[str, Any], dict[str, Span]]]
+        self, asked: tuple[Node, int], work: Future[tuple[dict[str, Any], dict[str, Span]]]
     ) -> None:
+        node, number = asked
         if work.cancelled() or node is not self.node:
             return
         problem = work.exception()
@@ -291,7 +294,7 @@ class Host:
             return
         self._attached &= self.sessions.keys()
         there = {name: self.sessions[name].is_full for name in self._attached}
-        self.handle(Recalled(*work.result(), there, frozenset(self.links)))
+        self.handle(Recalled(number, *work.result(), there, frozenset(self.links)))
 
     def _was_read(self, asked: tuple[Node, Read, int], work: Future[_Found]) -> None:
         node, effect, tries = asked

@@ -354,6 +354,7 @@ class Reading:
         for number in (flow.fetch, flow.probe):
             self._fetching.forget(number)
         flow.break_off()
+        flow.is_live = is_own = self._reached.is_own(flow.stream)  # nothing of it can be missing
         is_reachable = self._reached.ways.via(flow.stream) is not None
         if not is_reachable:
             flow.waiting.clear()
@@ -365,7 +366,7 @@ class Reading:
             elif is_reachable and reader not in flow.waiting:
                 self.begin(reader, flow.stream)
         if is_reachable:
-            if is_followed:
+            if is_followed and not is_own:
                 flow.fetch = self._fetching.ask(flow.stream, flow.upto)
             self._probe(flow)
 

@@ -115,6 +115,8 @@ class Node:
         """The node's own sessions, and who hears what a client would."""
         self._order = 0
         self._recollection: Recollection | None = None
+        self._recalls = 0
+        """Times that the host was asked for what it knows."""
         self._portions = 0
         """Of the sessions, those up to this one have had their turn to be audited."""
         self.trees = self._overlay()
@@ -413,15 +415,17 @@ class Node:
         """Have the host say what is stored and who is there, to compare it with what is known."""
         kinds = [each.kind for each in self.parts.saved() if each.is_exact]
         kept = {_INCARNATION.kind: self._starts, **self.parts.kept()}
-        self._recollection = Recollection(kept, [_INCARNATION.kind, *kinds])
+        self._recalls += 1
+        self._recollection = Recollection(self._recalls, kept, [_INCARNATION.kind, *kinds])
         self.parts.recall()
         self.emit(Sync())
-        self.emit(Recall())
+        self.emit(Recall(self._recalls))
 
     def _recalled(self, input: Recalled) -> None:
-        recollection, self._recollection = self._recollection, None
-        if recollection is None:
-            return
+        recollection = self._recollection
+        if recollection is None or recollection.number != input.number:
+            return  # a disk that is slow may answer only after it was asked again
+        self._recollection = None
         recollection.compare(input.stored)
         for name, neighbour in list(self.neighbours.items()):
             if neighbour.is_up and name not in input.neighbours:

@@ -125,7 +125,9 @@ class Parts(Part):
 class Recollection:
     """What was to be stored when the host was asked what is."""
 
-    def __init__(self, kept: Mapping[str, Any], kinds: Iterable[str]) -> None:
+    def __init__(self, number: int, kept: Mapping[str, Any], kinds: Iterable[str]) -> None:
+        """`number` is that of the question, and `kinds` are those of the keys to compare."""
+        self.number = number
         self._kept, self._kinds = dict(kept), frozenset(kinds)
         self.changed: set[str] = set()
         """The keys that have been stored anew since."""

@@ -113,6 +113,7 @@ class Span(msgspec.Struct, frozen=True):
 class Recalled(msgspec.Struct, frozen=True):
     """What the host knows, whatever the node remembers; the answer to `Recall`."""
 
+    number: int
     stored: dict[str, Any]
     """What is kept of all that the node wanted stored before it asked, and perhaps later."""
     logs: dict[str, Span]
@@ -223,7 +224,9 @@ class Read(msgspec.Struct, frozen=True):
 
 
 class Recall(msgspec.Struct, frozen=True):
-    """Answer with `Recalled`, once all that came before is stored."""
+    """Answer with `Recalled` of the same number, once all that came before is stored."""
+
+    number: int
 
 
 Effect: TypeAlias = Send | Deliver | Reply | Store | Sync | Wake | Append | Raise | Read | Recall

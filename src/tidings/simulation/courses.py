@@ -140,6 +140,7 @@ class Durable:
         before = self.tenures.get("" if saved is None else saved.owner)
         if before is None:
             self.checks.fail(f"{self.at} says that {saved} has {self.name}")
+        course.is_unlike = False  # what made it so may be lost in a crash
         if saved is None:
             now = Tenure(body.filter, course.start)
             course.position = dict(course.start.exact)
@@ -152,15 +153,14 @@ class Durable:
         now.course = course
         assert now.start is not None
         course.start = now.start
-        owner = self._owner_on_disk(simulation)
-        on_disk = {owner: self.tenures[owner]} if owner in self.tenures else {}
-        self.tenures = {**on_disk, "" if saved is None else saved.owner: before, body.owner: now}
+        known = {o: self.tenures[o] for o in self._owners(simulation) if o in self.tenures}
+        self.tenures = {**known, "" if saved is None else saved.owner: before, body.owner: now}
         self.latest = now
 
-    def _owner_on_disk(self, simulation: Simulation) -> str:
-        """Two may take it in one step, of which a crash leaves nothing."""
-        stored = simulation.stores[self.at].content.get(f"durable:{self.name}")
-        return "" if stored is None else str(stored[2])
+    def _owners(self, simulation: Simulation) -> list[str]:
+        """Who may have it after a crash, which leaves nothing of what is yet to be committed."""
+        versions = simulation.commits[self.at].versions(f"durable:{self.name}")
+        return ["" if stored is None else str(stored[2]) for stored in versions]
 
     def _after(self, before: Tenure, course: Course, cursor: Cursor, body: Subscribe) -> Tenure:
         """How it goes on, or begins anew."""
@@ -231,6 +231,8 @@ class Course:
     ) -> None:
         self.checks, self.at, self.name = checks, at, name
         self.filter, self.start = filter, start
+        self.asked = start
+        """Where it was to begin, whatever was known of it; a crash may make that unknown again."""
         self.position: Cursor = {}
         self.durable: Durable | None = None
         self.is_unlike = False

@@ -20,7 +20,7 @@ from math import inf
 from typing import NoReturn
 
 from tidings.events import Filter
-from tidings.protocol import Accepted, Deliver, Event, Refused, Reply, Subscribe
+from tidings.protocol import Accepted, Deliver, Event, Reply, Subscribe
 from tidings.protocol.epochs import broker_of, epoch_of
 from tidings.simulation.courses import Durable, Start
 from tidings.simulation.properties import Violation
@@ -68,8 +68,14 @@ class Guarantees:
                 known = self._accepted.get((at, instance), 0)
                 self._accepted[at, instance] = max(number, known)
                 self._check_log(at, instance)
-            case Refused(id=id) if id.isdigit():
-                self._refused.setdefault(instance, set()).add(int(id))
+
+    def refused(self, instance: str, number: int) -> None:
+        """A broker decides to refuse a publication.
+
+        Its host keeps that together with whatever is kept behind it, and says so to whoever comes
+        back: see `broker.refusals`.
+        """
+        self._refused.setdefault(instance, set()).add(number)
 
     def passed(self, event: Event) -> None:
         """A broker lets somebody know of an event: it is kept by then."""
@@ -152,8 +158,7 @@ class Guarantees:
         else:
             lowest = start.lowest.get(stream, 0)
             if not start.is_now:  # a clock that is behind may say for a while that it is earlier
-                ever = self.simulation.stores[broker_of(stream)].ever[stream]
-                highest = sum(e.time < start.time for e in ever)
+                highest = sum(e.time < start.time for e in self._known(stream))
             elif start.highest is None or broker_of(stream) in start.unheard:
                 highest = inf
             else:
@@ -161,6 +166,13 @@ class Guarantees:
         if epoch_of(stream) > 1:  # whoever has read the one before may hear all of it
             lowest = 0.0
         return lowest, max(highest, self.first(stream) - 1)
+
+    def _known(self, stream: str) -> list[Event]:
+        """All that ever was kept of a stream, and what its broker is about to keep."""
+        broker = broker_of(stream)
+        commits = self.simulation.commits.get(broker)
+        pending = [] if commits is None else commits.events(stream)
+        return self.simulation.stores[broker].ever[stream] + pending
 
     def lost(self, filter: Filter) -> int:
         """Matching events of streams that have lost their end since."""

@@ -174,6 +174,9 @@ class Witness:
 
     # -- what it is told -----------------------------------------------------------------------
 
+    def meant(self, effect: Deliver | Reply) -> None:
+        """What the node wants said counts once it is said."""
+
     def told(self, effect: Deliver | Reply) -> None:
         """The node says something, which arrives in order."""
         connection = self._connection

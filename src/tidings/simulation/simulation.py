@@ -3,13 +3,15 @@
 Everything that happens is an entry in one queue, ordered by time and then by when it was entered;
 all chance comes from one generator. So a seed gives the same run, bit for bit. Clients talk to
 their broker without delay; brokers to each other over links that can be slow, lossy, doubling,
-overtaking or cut.
+overtaking or cut. Where nodes have logs, what they want done is carried out in `Commits`; the
+others keep at once what they sync.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from heapq import heappop, heappush
 from math import inf
 from random import Random
@@ -21,7 +23,6 @@ from tidings.overlay import Role
 from tidings.protocol import (
     SESSION,
     Accepted,
-    Append,
     Damaged,
     Deliver,
     Effect,
@@ -29,7 +30,6 @@ from tidings.protocol import (
     Input,
     LinkDown,
     LinkUp,
-    Raise,
     Read,
     Recall,
     Recalled,
@@ -38,6 +38,7 @@ from tidings.protocol import (
     Reply,
     Request,
     Send,
+    Span,
     Store,
     Sync,
     Trimmed,
@@ -48,6 +49,7 @@ from tidings.protocol.epochs import broker_of
 from tidings.protocol.messages import Frame, Offer
 from tidings.protocol.requests import Publish, RequestBody
 from tidings.simulation.clients import Client
+from tidings.simulation.commits import Commits
 from tidings.simulation.properties import Violation
 from tidings.simulation.store import MemoryStore
 from tidings.simulation.topology import Topology
@@ -96,7 +98,12 @@ class Line(Protocol):
     at: str
     is_full: bool
 
-    def told(self, effect: Deliver | Reply) -> None: ...
+    def meant(self, effect: Deliver | Reply) -> None:
+        """The node wants this said, which may wait for a commit, and is lost if that is."""
+
+    def told(self, effect: Deliver | Reply) -> None:
+        """It is said."""
+
     def broken(self) -> None: ...
 
 
@@ -133,6 +140,8 @@ class Simulation:
         self.traffic = Traffic()
         self.reading = 0.05
         """Reading a log takes up to so many seconds."""
+        self.committing = 0.02
+        """A commit takes up to so many seconds."""
         self.nodes: dict[str, Node] = {}
         """Those that are up."""
         self.clients: dict[str, Client] = {}
@@ -140,6 +149,8 @@ class Simulation:
         """By session: those who come over a connection of their own."""
         fragile = self.settings.log
         self.stores = {name: MemoryStore(name, is_fragile=fragile) for name in topology.nodes}
+        self.commits: dict[str, Commits] = {}
+        """Of those nodes with a log that are up."""
         self.watchers = list(watchers)
         self._clocks = dict(clocks or {})
         self._trace = current()
@@ -210,6 +221,8 @@ class Simulation:
     @property
     def is_settled(self) -> bool:
         """Whether nothing is under way on links that work."""
+        if not all(commits.is_settled for commits in self.commits.values()):
+            return False
         if self._under_way or (self._unsettled is not None and not self._is_quiet(self._unsettled)):
             return False
         for channel in self.channels.values():
@@ -240,12 +253,25 @@ class Simulation:
             was_damaged=was_damaged,
         )
         self.nodes[name] = node
+        if self.settings.log:
+            self.commits[name] = self._commits(name)
         self._perform(name, node.start(self.now, self.time(name)))
         if self.settings.check < inf:
             self.at(self.now + self.settings.check, self._nudge, name, node)
         for neighbour in self.topology.neighbours(name):
             if not self.channels[name, neighbour].is_up:
                 self._handle(name, LinkDown(neighbour))
+
+    def _commits(self, name: str) -> Commits:
+        return Commits(
+            self.stores[name],
+            self.random,
+            seconds=lambda: self.committing,
+            later=lambda seconds, what: self.at(self.now + seconds, lambda *_: what()),
+            carry_out=partial(self._carry_out, name),
+            distrust=partial(self._replace, name),
+            crash=partial(self.crash, name),
+        )
 
     def hear(self, name: str, input: Input) -> None:
         """A node's host has something to tell it."""
@@ -260,14 +286,13 @@ class Simulation:
         except Exception as problem:
             self._replace(name, problem)
             return
+        if name in self.commits and name in self._doomed:
+            self.commits[name].crash_within(self._doomed.pop(name))
         if name in self._doomed:
             self._perform(name, _cut(effects, self._doomed.pop(name)))
             self.crash(name)
         else:
-            try:
-                self._perform(name, effects)
-            except Damaged as problem:
-                self._replace(name, problem)
+            self._perform(name, effects)
         for watcher in self.watchers:
             watcher.stepped(name)
 
@@ -289,12 +314,24 @@ class Simulation:
             self._handle(name, Woken())
 
     def _perform(self, name: str, effects: list[Effect]) -> None:
+        commits = self.commits.get(name)
+        if commits is None:
+            self._carry_out(name, effects)
+            return
+        for effect in effects:
+            if isinstance(effect, Wake):
+                self._carry_out(name, [effect])
+            elif isinstance(effect, Deliver | Reply) and effect.session in self.lines:
+                self._note_attached(effect)
+                self.lines[effect.session].meant(effect)
+        commits.gather([effect for effect in effects if not isinstance(effect, Wake)])
+
+    def _carry_out(self, name: str, effects: list[Effect]) -> None:
         for effect in effects:
             if effect.__class__ is Send:
                 if (name, effect.neighbour) in self.channels:
                     self._transmit(self.channels[name, effect.neighbour], effect.packet)
             elif effect.__class__ in (Deliver, Reply) and effect.session in self.lines:
-                self._note_attached(effect)
                 self.lines[effect.session].told(effect)
             elif effect.__class__ is Deliver:
                 self._notify(effect.session, effect.event)
@@ -303,29 +340,41 @@ class Simulation:
                 self.at(effect.at, self._wake, name, effect.at)
             elif effect.__class__ is Store:
                 self.stores[name].write(effect.key, effect.value)
-            elif effect.__class__ is Append:
-                self.stores[name].append(effect.events)
-            elif effect.__class__ is Raise:
-                self.stores[name].raise_epoch(effect.stream)
             elif effect.__class__ is Read:
                 self._read(name, effect)
             elif effect.__class__ is Recall:
-                self._recall(name)
+                self._recall(name, effect)
             elif effect.__class__ is Sync:
                 self.stores[name].sync()
             elif effect.__class__ is Reply and effect.session in self.clients:
                 self.at(self.now, self._answer, effect.session, effect.answer)
 
     def _read(self, name: str, read: Read) -> None:
-        """The answer comes later, unless the node is somebody else by then."""
-        node = self.nodes[name]
-        found = self.stores[name].read(read)
+        found: list[Input] = []
+        self._look(
+            name,
+            lambda: found.append(self.stores[name].read(read)),
+            answer=lambda: self._handle(name, found[0]),
+        )
 
-        def answer(*_: Any) -> None:
+    def _look(self, name: str, *looks: Callable[[], None], answer: Callable[[], None]) -> None:
+        """Look at what is stored, and answer later, unless the node is somebody else by then.
+
+        Where commits go on meanwhile, it is looked at one by one, each at a time of its own.
+        """
+        node, seconds = self.nodes[name], self.random.random() * self.reading
+
+        def do(what: Callable[[], None], _: Any) -> None:
             if self.nodes.get(name) is node:
-                self._handle(name, found)
+                what()
 
-        self.at(self.now + self.random.random() * self.reading, answer)
+        moments = sorted(self.random.random() for _ in looks) if name in self.commits else ()
+        for moment, look in zip(moments, looks, strict=False):
+            self.at(self.now + seconds * moment, do, look)
+        if not moments:
+            for look in looks:
+                look()
+        self.at(self.now + seconds, do, answer)
 
     def _note_attached(self, effect: Deliver | Reply) -> None:
         match effect:
@@ -334,21 +383,24 @@ class Simulation:
             case Reply(answer=Refused(id=id)) if id == SESSION:
                 self._attached.discard(effect.session)
 
-    def _recall(self, name: str) -> None:
-        """What was stored is looked up now, and who is there when the answer comes."""
-        node, store = self.nodes[name], self.stores[name]
-        stored, spans = store.written(), store.spans(written=True)
+    def _recall(self, name: str, recall: Recall) -> None:
+        """The values are looked up, then the logs, and who is there when the answer comes."""
+        store, stored, spans = self.stores[name], dict[str, Any](), dict[str, Span]()
 
-        def answer(*_: Any) -> None:
-            if self.nodes.get(name) is node:
-                lines = {s: line for s, line in self.lines.items() if line.at == name}
-                there = {s: line.is_full for s, line in lines.items() if s in self._attached}
-                there |= {c.name: False for c in self._clients_at(name)}
-                reached = self.topology.neighbours(name)
-                up = frozenset(n for n in reached if self.channels[name, n].is_up)
-                self._handle(name, Recalled(stored, spans, there, up))
+        def answer() -> None:
+            lines = {s: line for s, line in self.lines.items() if line.at == name}
+            there = {s: line.is_full for s, line in lines.items() if s in self._attached}
+            there |= {c.name: False for c in self._clients_at(name)}
+            reached = self.topology.neighbours(name)
+            up = frozenset(n for n in reached if self.channels[name, n].is_up)
+            self._handle(name, Recalled(recall.number, stored, spans, there, up))
 
-        self.at(self.now + self.random.random() * self.reading, answer)
+        self._look(
+            name,
+            lambda: stored.update(store.written()),
+            lambda: spans.update(store.spans()),
+            answer=answer,
+        )
 
     def _clients_at(self, name: str) -> list[Client]:
         return [c for c in self.clients.values() if c.at == name and c.is_alive]
@@ -366,6 +418,8 @@ class Simulation:
     def crash(self, name: str) -> None:
         """A node is gone, with all it had not synced."""
         if self.nodes.pop(name, None) is not None:
+            if name in self.commits:
+                self.commits.pop(name).stop()
             self.stores[name].crash(self.random)
             self._wakes.pop(name, None)
             self._doomed.pop(name, None)
@@ -387,13 +441,20 @@ class Simulation:
         return [stream for store in self.stores.values() for stream in store.logs]
 
     def crash_within(self, name: str, effects: int) -> None:
-        """A node crashes while it carries out the effects of its next input."""
+        """A node crashes while it carries out the effects of its next input.
+
+        If it commits, these are of the whole batch; the commit is the first.
+        """
         if name in self.nodes:
             self._doomed[name] = effects
 
     def spare(self) -> None:
-        """No node crashes that was about to."""
+        """No node crashes that was about to, and no commit fails."""
         self._doomed.clear()
+        for store in self.stores.values():
+            store.failures.clear()
+        for commits in self.commits.values():
+            commits.spare()
 
     def restart(self, name: str, *, was_damaged: bool = False) -> None:
         """A node comes back with what its store kept; its clients attach again."""
@@ -543,7 +604,7 @@ def _cut(effects: list[Effect], number: int) -> list[Effect]:
     """The first of them. A host stores all that lies between two syncs at once, or nothing."""
     done, rest = effects[:number], effects[number:]
     if Sync() in rest:
-        while done and done[-1].__class__ in (Store, Append, Raise):
+        while done and done[-1].__class__ is Store:
             done.pop()
     return done
 

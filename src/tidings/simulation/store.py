@@ -1,8 +1,9 @@
-"""A store in memory that forgets in a crash what was not synced, and may be damaged."""
+"""A store in memory that forgets in a crash what was not kept, and may be damaged."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from random import Random
 from typing import Any, Final
@@ -15,9 +16,11 @@ _RAISE: Final = "~"
 
 
 class MemoryStore:
-    """What a node stores and logs. It survives a crash once synced; later writes may, in order.
+    """What a node stores and logs.
 
-    Only damage takes away what was synced: see `go_back`.
+    A node with a log commits: all of a transaction survives a crash, or nothing. What another one
+    writes survives once it is synced; later writes may, in order. Only damage takes away what was
+    kept: see `go_back`.
     """
 
     def __init__(self, name: str, *, is_fragile: bool = False) -> None:
@@ -29,6 +32,8 @@ class MemoryStore:
         """The same with what is lost: the only content that a tick may ever have."""
         self.firsts: dict[str, int] = {name: 1}
         """Each log is kept from this tick on."""
+        self.failures: list[bool] = []
+        """The next commits fail: whether what they were to keep is kept all the same."""
         self._spoilt: set[tuple[str, int]] = set()
         self._name = name
         self._unsynced: list[tuple[str, Any]] = []
@@ -48,31 +53,31 @@ class MemoryStore:
         """Remember to keep a value; None forgets the key."""
         self._unsynced.append((key, value))
 
-    def append(self, events: tuple[Event, ...]) -> None:
-        """Remember to keep events in the log, which must follow on what is there."""
-        stream, last = list(self.spans(written=True).items())[-1]
+    def sync(self) -> None:
+        """Keep all that was written so far."""
+        self._keep_written(len(self._unsynced))
+
+    def crash(self, random: Random) -> None:
+        """Some of what was not synced is kept, the rest is gone."""
+        self._keep_written(random.randint(0, len(self._unsynced)))
+
+    def written(self) -> dict[str, Any]:
+        """All values, those among them that are yet to be synced."""
+        found = dict(self.content) | dict(self._unsynced)
+        return {k: v for k, v in found.items() if v is not None}
+
+    def commit(self, values: Mapping[str, Any], events: Sequence[Event]) -> None:
+        """Keep values and events; `Damaged` if these do not follow on what the log has."""
+        stream, last = list(self.spans().items())[-1]
         for event in events:
             if event.stream != stream or event.tick != last.last + 1 or event.time < last.time:
                 raise Damaged(f"{event.stream}:{event.tick} cannot follow on {last}")
             last = Span(last.first, event.tick, event.time)
-        self._unsynced.extend(("", event) for event in events)
+        self._keep([*values.items(), *(("", event) for event in events)])
 
     def raise_epoch(self, stream: str) -> None:
-        """Remember to close the current stream and to begin this one."""
-        self._unsynced.append((_RAISE, stream))
-
-    def sync(self) -> None:
-        """Keep all that was written so far."""
-        self._keep(len(self._unsynced))
-
-    def crash(self, random: Random) -> None:
-        """Some of what was not synced is kept, the rest is gone."""
-        self._keep(random.randint(0, len(self._unsynced)))
-
-    def written(self) -> dict[str, Any]:
-        """All values, those among them that are yet to be synced."""
-        found = dict(self.content) | {k: v for k, v in self._unsynced if k and k != _RAISE}
-        return {k: v for k, v in found.items() if v is not None}
+        """Close the current stream, and begin this one."""
+        self._keep([(_RAISE, stream)])
 
     def go_back(self, commits: int, *, is_noticed: bool = True) -> None:
         """Lose the last commits though they were synced, as if restored from an older copy.
@@ -94,17 +99,11 @@ class MemoryStore:
         for stream, log in self.logs.items():
             self.firsts[stream] = min(self.firsts.get(stream, 1), len(log) + 1)
 
-    def spans(self, *, written: bool = False) -> dict[str, Span]:
-        """What of each log is kept; with `written`, together with what is yet to be synced."""
-        logs = {stream: (len(log), log[-1:]) for stream, log in self.logs.items()}
-        for key, value in self._unsynced if written else ():
-            if not key:
-                logs[value.stream] = (value.tick, [value])
-            elif key == _RAISE:
-                logs[value] = (0, [])
+    def spans(self) -> dict[str, Span]:
+        """What of each log is kept."""
         return {
-            stream: Span(self.firsts.get(stream, 1), last, events[0].time if events else 0.0)
-            for stream, (last, events) in logs.items()
+            stream: Span(self.firsts.get(stream, 1), len(log), log[-1].time if log else 0.0)
+            for stream, log in self.logs.items()
         }
 
     def read(self, read: Read) -> Records | Unreadable:
@@ -135,13 +134,15 @@ class MemoryStore:
         """Keep a log from this tick on only."""
         self.firsts[stream] = max(self.firsts[stream], min(first, len(self.logs[stream]) + 1))
 
-    def _keep(self, number: int) -> None:
-        kept = self._unsynced[:number]
+    def _keep_written(self, number: int) -> None:
+        self._keep(self._unsynced[:number])
+        self._unsynced.clear()
+
+    def _keep(self, kept: list[tuple[str, Any]]) -> None:
         for key, value in kept:
             self._apply(key, value)
             if not key:
                 self._remember(value)
-        self._unsynced.clear()
         if kept and self._journal is not None:
             self._journal.append(kept)
 

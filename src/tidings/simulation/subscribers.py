@@ -190,8 +190,8 @@ class Subscriber:
             heard = dict(course.position)
             self._ask(msgspec.structs.replace(wanted, begun=reading.begun, heard=heard))
             return
-        if course.start.is_now:
-            course.start = Start.now(self.simulation, self.at)
+        is_now = course.asked.is_now
+        course.start = Start.now(self.simulation, self.at) if is_now else course.asked
         again = msgspec.structs.replace(
             wanted, since=reading.since, replace=reading.replace, home=reading.home
         )
@@ -360,16 +360,21 @@ class Subscriber:
                 reading.durable.give_to(self.durables)
             reading.durable.taken(reading.course, self.simulation, body)
 
-    def told(self, effect: Deliver | Reply) -> None:
-        """The broker sends something."""
-        sim = self.simulation
-        self.checks.sent(self.at, self.instance, effect)
+    def meant(self, effect: Deliver | Reply) -> None:
+        """The broker has decided to send something, which is kept back until a commit is over."""
         if isinstance(effect, Reply) and isinstance(effect.answer, Refused):
             self._over.add(effect.answer.id)
             if (refused := self.readings.get(effect.answer.id)) and refused.durable:
                 refused.durable.refused(refused.course, effect.answer.reason, refused.home)
+            if effect.answer.id.isdigit():
+                self.checks.refused(self.instance, int(effect.answer.id))
         elif isinstance(effect, Deliver) and not self._over.isdisjoint(effect.ids):
             self.checks.fail(f"{self.session} is sent something for {effect.ids}, which has ended")
+
+    def told(self, effect: Deliver | Reply) -> None:
+        """The broker sends something."""
+        sim = self.simulation
+        self.checks.sent(self.at, self.instance, effect)
         self._down = max(self._down, sim.now + sim.random.random() * _LATENCY)
         sim.at(self._down, self._hear, self._connection, effect)
 

@@ -32,6 +32,8 @@ _TODAY: Final = 1_000_000.0
 _REST: Final = 3.0
 """For so long nothing may be said at rest."""
 _CLIENTS: Final = 4
+_COMMITS: Final = (0.01, 0.1, 0.4)
+"""Seconds that commits take at most, in one trial or another."""
 _PART: Final = 0.2
 """So long it may take to fetch one event, where each is fetched alone."""
 
@@ -51,6 +53,7 @@ class Network(Simulation):
             conditions=Conditions(**scenario.conditions),
             clocks=_clocks(scenario),
         )
+        self.committing = self._small.choice(_COMMITS)
 
     def _start(self, name: str, *, was_damaged: bool = False) -> None:
         super()._start(name, was_damaged=was_damaged)
@@ -224,7 +227,14 @@ class Trial(Play):
             store.spoil(range(first, first + step.number))
 
     def _slow(self, step: Step) -> None:
-        self.simulation.reading = step.value
+        """Disks take up to this many seconds for whatever they are asked."""
+        self.simulation.reading = self.simulation.committing = step.value
+
+    def _fail(self, step: Step) -> None:
+        """The next commits fail; with a value, what they were to keep is kept all the same."""
+        store = self.simulation.stores.get(step.node)
+        if store is not None:
+            store.failures += [step.value > 0] * step.number
 
     # -- the end -------------------------------------------------------------------------------
 
@@ -233,7 +243,7 @@ class Trial(Play):
         self.run()
         self.heal()
         sim = self.simulation
-        sim.reading = 0.05
+        sim.reading, sim.committing = 0.05, 0.02
         sim.run(sim.now + 1.0)
         for subscriber in self.subscribers.values():
             subscriber.drain()
@@ -331,7 +341,7 @@ def _kinds(faults: str, settings: Settings) -> dict[str, float]:
     if faults not in ("none", "packets"):
         kinds |= {"cut": 2, "mute": 1, "mend": 4, "hang": 2, "split": 1}
     if faults in ("crashes", "all"):
-        kinds |= {"crash": 3, "restart": 5, "vanish": 2, "join": 3}
+        kinds |= {"crash": 3, "restart": 5, "vanish": 2, "join": 3, "fail": 2}
     if faults == "all":
         kinds |= {"trim": 1, "slow": 1, "back": 1, "spoil": 0.5}
     return kinds
@@ -385,6 +395,9 @@ def _step(
         "slow": lambda: Step(at, do, value=random.choice((0.05, 0.5))),
         "crash": lambda: Step(at, do, node=node, number=random.choice((0, 0, 1, 2, 3, 4, 6))),
         "restart": lambda: Step(at, do, node=node),
+        "fail": lambda: Step(
+            at, do, node=node, number=random.choice((1, 1, 2)), value=float(random.randrange(2))
+        ),
         "back": lambda: Step(at, do, node=node, number=random.choice((1, 1, 3, 10, 100))),
         "spoil": lambda: Step(
             at, do, node=node, value=round(random.random(), 2), number=random.randint(1, 4)
