@@ -56,9 +56,9 @@ class Holdings:
         self._kernel.emit(USED.drop(name))
 
     def idle(self) -> Iterator[str]:
-        """The durable subscriptions that nobody has used for so long that it is warned about."""
+        """The durable subscriptions that have been unused for long enough to warn about."""
         return self.durables.unused(before=self.day - IDLE + 1)
 
     def expired(self, ages: Ages) -> list[str]:
-        """The names that nobody has used for so long that they are to be forgotten."""
+        """The names that have been unused for long enough to be forgotten."""
         return list(ages.unused(before=self.day - FORGOTTEN))

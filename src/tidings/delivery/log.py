@@ -46,7 +46,7 @@ class Log(Generic[E]):
         self._longest, self._size = tail, 0
 
     def extend(self, events: Sequence[E], size: int = 0) -> None:
-        """The next events of the stream, of about so many bytes."""
+        """The next events of the stream, and about how many bytes they are."""
         assert events[0].tick == self.last + 1
         self.last, self.time = events[-1].tick, events[-1].time
         self._tail.extend(events)

@@ -26,31 +26,31 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     tree: bool = False
     """The links form a graph, and the nodes are to agree on a tree; else they are a tree."""
     beat: float = 1.0
-    """The root of the tree says so often that it is there."""
+    """The period in which the root of the tree says that it is there."""
     silence: float = 4.5
-    """A neighbour or a root that is silent for so long is taken for dead."""
+    """How long a neighbour or a root is silent before it is taken for dead."""
 
     pause: float = 0.5
-    """What is not acknowledged for so long is sent again."""
+    """How long what is not acknowledged waits before it is sent again."""
     delay: float = 0.2
-    """An acknowledgement waits so long for something to travel with."""
+    """How long an acknowledgement waits for something to travel with."""
 
     check: float = inf
     """Digests are compared so often; while they agree, the period doubles up to `check_most`."""
     check_most: float = 0.0
     lease: float = inf
-    """A session that is not renewed for so long is closed."""
+    """How long a session lasts that is not renewed, where delivery is at most once."""
     grace: str = "static:10"
     """What to do for a neighbour that can't be reached: `static:T` keeps its table for T seconds,
     `adaptive:N` until N events were kept for it, `strawman` drops it at once."""
     memory: float = 600.0
-    """The last tick of a stream is remembered for at least so long."""
+    """How long the last tick of a stream is remembered at least, where delivery is at most once."""
 
     log: bool = False
     """Publications are kept in a log, and what a crash or a broken link has cost is fetched from
     it again; else events are delivered at most once."""
     backlog: float = inf
-    """With a log, a neighbour that has so many messages unread begins anew, and fetches them."""
+    """Unread messages with which a neighbour begins anew, and fetches what it lacks."""
     progress: float = 1.0
     """With a log, neighbours and clients are told so often how far the streams are."""
     margin: float = 3600.0

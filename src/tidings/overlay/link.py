@@ -23,9 +23,9 @@ from tidings.protocol.messages import Frame
 
 _GREETING: Final = -1
 _BURST: Final = 32
-"""So many frames are sent again at a time, and so many are received before an acknowledgement."""
+"""Frames that are sent again at a time, or received before an acknowledgement."""
 _DOUBLINGS: Final = 4
-"""The pause before sending again doubles up to so many times."""
+"""Times that the pause before sending again doubles, at most."""
 _CHALLENGE: Final = 2
 """Pauses that a larger identity has to answer, when a smaller one is heard."""
 _QUESTIONS: Final = 1 << 32

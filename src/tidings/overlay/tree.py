@@ -26,7 +26,7 @@ from tidings.overlay.trees import Join, Move, Quit, Role, Say
 from tidings.protocol.messages import Offer
 
 _LAG: Final = 2
-"""An offer may be so many beats behind the newest: further behind, it hangs on a dead branch."""
+"""Beats that an offer may be behind the newest: further behind, it hangs on a dead branch."""
 _FARTHEST: Final = 256
 """No offer from farther away counts: only damage could have brought it about."""
 _LASTING: Final = 6
@@ -81,7 +81,7 @@ class Tree:
 
     @staticmethod
     def bound(*, period: float, expiry: float, latency: float, diameter: int) -> float:
-        """After the last fault all brokers agree within so many seconds."""
+        """Seconds after the last fault within which all brokers agree."""
         return expiry + (2 * _LAG + 3) * period + 4 * (diameter + 1) * latency
 
     def offer(self) -> Offer:

@@ -33,7 +33,7 @@ def fineness(table: Mapping[Filter, int]) -> int:
 
 
 def buckets(table: Mapping[Filter, int], number: int) -> tuple[int, ...]:
-    """The digest of each of so many parts."""
+    """The digest of each part, if there are this many."""
     found = [0] * number
     for f, count in table.items():
         found[key(f) % number] += key(f) * count

@@ -166,7 +166,7 @@ RequestBody: TypeAlias = (
 
 
 class Accepted(msgspec.Struct, frozen=True, array_like=True, tag=16):
-    """The request is stored and will survive a crash."""
+    """The request was carried out; what is promised to last is on disk."""
 
     id: str
     number: int = 0
