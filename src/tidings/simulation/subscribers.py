@@ -229,7 +229,9 @@ class Subscriber:
     def read_on(self, id: str) -> None:
         """Give back the cursor of one subscription to a second one that is to be its equal."""
         before = self.readings.get(id)
-        if before is not None and before.is_accepted and before.course.position:
+        if before is None or not before.is_accepted or before.begun < 0.0:
+            return  # only whoever has been told when it began can give that back
+        if before.course.position:
             course = before.course.copy()
             reading = Reading(self._next_id(), course, dict(course.position), None)
             reading.begun, reading.is_placed = before.begun, True
