@@ -98,7 +98,8 @@ class AtMostOnce(Delivery):
 
     def start(self, stored: Mapping[str, Any], time: float) -> None:
         for name, (subscriptions, advertisements) in self._shelf.found(stored):
-            self._become(self._open(name), subscriptions, advertisements)
+            session = self._kernel.open_session(name)
+            self._become(session, subscriptions, advertisements)
         self._kernel.every(self._memory, self._forget_streams)
 
     def _forget_streams(self) -> None:
@@ -107,7 +108,7 @@ class AtMostOnce(Delivery):
     # -- sessions ------------------------------------------------------------------------------
 
     def attach(self, key: str, body: Attach) -> None:
-        session = self._kernel.sessions.get(key) or self._open(key)
+        session = self._kernel.open_session(key)
         self.clients[key].is_connected = True
         self.asked(session)
         self._kernel.parts.attached(session)
@@ -117,21 +118,17 @@ class AtMostOnce(Delivery):
         self._store(session)
         self._answer(session, Accepted("attach"))
 
-    def _open(self, name: str) -> Session:
-        session = self._kernel.open_session(name)
-        self.clients[name] = client = Client()
-        client.expires = self._kernel.now + self._lease
-        if self._lease < inf:
+    def came(self, session: Session) -> None:
+        self.clients[session.name] = client = Client()
+        client.is_connected = session.is_own
+        if not session.is_own and self._lease < inf:
+            client.expires = self._kernel.now + self._lease
             self._kernel.at(client.expires, lambda: self._lease_over(session))
-        return session
 
     def asked(self, session: Session) -> None:
         """Whoever says something is there."""
-        client = self.clients.get(session.name)
-        if client is None:  # the node's own
-            self.clients[session.name] = client = Client()
-            client.is_connected = True
-        client.expires = inf if session.is_own else self._kernel.now + self._lease
+        if not session.is_own:
+            self.clients[session.name].expires = self._kernel.now + self._lease
 
     def _become(
         self, session: Session, subscriptions: dict[str, Filter], advertisements: dict[str, Filter]

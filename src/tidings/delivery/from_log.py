@@ -212,7 +212,7 @@ class FromLog(Delivery):
             self._answer(owner.session.name, Refused(SESSION, reason))
         session = self._kernel.open_session(key)
         self._kernel.parts.attached(session)
-        client = self._client(session)
+        client = self.clients[key]
         client.publisher, self._owners[name] = name, client
         client.instance, client.attempt = body.instance, body.attempt
         session.advertisements = dict(body.advertisements)
@@ -237,21 +237,16 @@ class FromLog(Delivery):
             self._kernel.emit(Sync())
         return epoch
 
-    def _client(self, session: Session) -> Client:
-        client = self.clients.get(session.name)
-        if client is None:
-            client = self.clients[session.name] = Client(session)
-        return client
-
-    def asked(self, session: Session) -> None:
-        self._client(session)
+    def came(self, session: Session) -> None:
+        self.clients[session.name] = Client(session)
 
     def attached(self, session: Session) -> None:
         self.subscriptions.homes.close(session)
         client = self.clients.get(session.name)
         is_full = client is not None and client.is_full
         self.reading.left(session)
-        self._client(session).is_full = is_full
+        self.came(session)
+        self.clients[session.name].is_full = is_full
 
     def left(self, session: Session) -> None:
         """Its durable subscriptions wait for it in the store."""
@@ -262,7 +257,7 @@ class FromLog(Delivery):
         self.reading.left(session)
 
     def _detach(self, session: Session, body: Detach, time: float) -> None:
-        name = self._client(session).publisher
+        name = self.clients[session.name].publisher
         self._kernel.close_session(session)
         if body.forget:
             self._forget_publisher(name)
@@ -315,7 +310,7 @@ class FromLog(Delivery):
 
     def _publish(self, session: Session, body: Publish, time: float) -> None:
         """Keep what is new, then let it flow. Without anything, a number is left out."""
-        publisher = self._client(session).publisher
+        publisher = self.clients[session.name].publisher
         if not body.notifications:
             self._refuse(publisher, body.number, LEFT_OUT)
             return
@@ -516,9 +511,6 @@ class FromLog(Delivery):
 
     def _answer(self, session: str, answer: Answer) -> None:
         self._kernel.emit(Reply(session, answer))
-
-    def settle(self) -> bool:
-        return self.subscriptions.homes.settle()
 
     # -- auditing ------------------------------------------------------------------------------
 

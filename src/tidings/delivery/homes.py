@@ -93,16 +93,18 @@ class Homes:
             for node in map(broker_of, streams):
                 self._asked.pop(search.asked.pop(node, 0), None)
         self._is_due = True
+        self._kernel.soon(self._go_on_with_all)
 
-    def settle(self) -> bool:
-        """Go on where ways have changed, once all else is done; whether any have."""
+    def _go_on_with_all(self) -> None:
+        """Go on where ways have changed, but not while events are passed on: else whoever is let in
+        would be told that it is behind events that were matched before it was there.
+        """
         if not self._is_due:
-            return False
+            return
         self._is_due = False
         for search in self._all():
             if search in self._makers.get(search.name, ()):  # else it has ended meanwhile
                 self._go_on(search)
-        return True
 
     def _all(self) -> list[Search]:
         return [search for some in self._searches.values() for search in some.values()]

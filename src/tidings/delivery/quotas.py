@@ -53,8 +53,10 @@ class Quotas:
 
     def no_name(self, name: str) -> str | None:
         """Why nothing can be published under a name, if so."""
+        if name in self._publishers:
+            return None
         whose, most = principal_of(name), self._quota.publishers
-        if name in self._publishers or self._publishers.counts.get(whose, 0) < most:
+        if self._publishers.counts.get(whose, 0) < most:
             return None
         return (
             f"clients of {whose} have published under {most:g} names, "

@@ -32,6 +32,7 @@ class Conversations:
         timers: Timers,
         parts: Callable[[], Part],
         emit: Callable[[Effect], None],
+        soon: Callable[[Callable[[], None]], None],
         *,
         incarnation: int,
         pause: float,
@@ -45,7 +46,7 @@ class Conversations:
         self.trees = trees
         self.neighbours: dict[str, Neighbour] = {}
         self.now = 0.0
-        self._timers, self._parts, self._emit = timers, parts, emit
+        self._timers, self._parts, self._emit, self._soon = timers, parts, emit, soon
         self._incarnation = incarnation
         self._pause, self._delay = pause, delay
         self._patience, self._backlog = patience, backlog
@@ -68,27 +69,28 @@ class Conversations:
         if not neighbour.is_up:
             neighbour.kept += 1
         if self._is_given_up(neighbour) or len(neighbour.link.queue) > self._backlog:
+            if not self._hopeless:
+                self._soon(self._begin_anew_with_all)
             self._hopeless[neighbour] = None
 
     def _is_given_up(self, neighbour: Neighbour) -> bool:
         return not neighbour.is_up and neighbour.kept >= self._patience[1]
 
-    def settle(self) -> bool:
-        """Do what had to wait; whether there was something."""
-        if not self._hopeless:
-            return False
+    def _begin_anew_with_all(self) -> None:
         hopeless, self._hopeless = self._hopeless, {}
         for neighbour in hopeless:
             if self._is_given_up(neighbour):
                 self._give_up(neighbour)
             else:  # it can't keep up: it will fetch what it lacks, at its own pace
                 self.begin_anew(neighbour)
-        return True
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there is something to `flush`."""
+        return bool(self._touched)
 
     def flush(self) -> None:
         """Hand out what links have to send, and see to it that they are woken in time."""
-        if not self._touched:
-            return
         due = inf
         for neighbour in self._touched:
             link = neighbour.link
@@ -188,8 +190,8 @@ class Conversations:
 
     # -- listening -----------------------------------------------------------------------------
 
-    def received(self, input: Received) -> Iterator[tuple[Neighbour, Any]]:
-        """What a neighbour says, in order, each with the neighbour."""
+    def received(self, input: Received, hear: Callable[[Neighbour, Any], None]) -> None:
+        """A neighbour says something; what it brings into order is to be heard."""
         neighbour = self.neighbours.get(input.neighbour)
         if neighbour is None:
             return
@@ -208,7 +210,7 @@ class Conversations:
             self._begun(neighbour)
         for body in bodies:
             link.heard += 1
-            yield neighbour, body
+            hear(neighbour, body)
         if link.fault:
             self.distrust(neighbour)
 

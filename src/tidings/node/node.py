@@ -140,6 +140,7 @@ class Node:
         self._messages = self.parts.handlers(lambda part: part.messages())
         self._requests = self.parts.handlers(lambda part: part.requests())
         self._steps = self.parts.steps()
+        self._settles = self.parts.settles
         self._handle_own_inputs()
 
     def _overlay(self) -> Trees:
@@ -162,6 +163,7 @@ class Node:
             self._timers,
             lambda: self.parts,
             self.emit,
+            self.soon,
             incarnation=self.incarnation,
             pause=settings.pause,
             delay=settings.delay,
@@ -259,13 +261,12 @@ class Node:
 
     def _finish(self) -> list[Effect]:
         """Do what has to be done yet, and hand out the effects."""
-        conversations, soon = self.conversations, self._soon
-        while True:
+        soon = self._soon
+        while soon or (self._settles and self.parts.settle()):
             while soon:
                 soon.popleft()()
-            if not (conversations.settle() or self.parts.settle() or soon):
-                break
-        conversations.flush()
+        if self.conversations.has_news:
+            self.conversations.flush()
         if self._timers.next < self._wake_at:
             self._wake_at = self._timers.next
             self._effects.append(Wake(self._wake_at))
@@ -302,11 +303,13 @@ class Node:
         if session is None:
             self._order += 1
             session = self.sessions[name] = Session(name, self._order)
+            self.parts.came(session)
         return session
 
     def open_own(self, name: str, hear: Callable[[Deliver | Reply], None]) -> Session:
         session = self.sessions[name] = Session(name, 0, is_own=True)
         self._own[name] = hear
+        self.parts.came(session)
         return session
 
     def close_session(self, session: Session) -> None:
@@ -325,9 +328,11 @@ class Node:
         self._timers.run(self.now)
 
     def _received(self, input: Received) -> None:
-        for neighbour, body in self.conversations.received(input):
-            for handler in self._messages[body.__class__]:
-                handler(neighbour, body)
+        self.conversations.received(input, self._hear)
+
+    def _hear(self, neighbour: Neighbour, body: Any) -> None:
+        for handler in self._messages[body.__class__]:
+            handler(neighbour, body)
 
     def _requested(self, input: Request) -> None:
         body = input.body

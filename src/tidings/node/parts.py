@@ -19,6 +19,7 @@ class Parts(Part):
         # Only those who listen: some of these are said for each request.
         self._askers = [part for part in parts if type(part).asked is not Part.asked]
         self._settlers = [part for part in parts if type(part).settle is not Part.settle]
+        self._keepers = [part for part in parts if type(part).standing is not Part.standing]
         self._watchers = [p for p in parts if type(p).wants_changed is not Part.wants_changed]
 
     def handlers(self, of: Callable[[Part], Mapping[type, Any]]) -> dict[type, tuple[Any, ...]]:
@@ -36,11 +37,15 @@ class Parts(Part):
         return [step for part in self.all for step in part.steps()]
 
     def standing(self, session: Session) -> int:
-        return sum(part.standing(session) for part in self.all)
+        return sum(part.standing(session) for part in self._keepers)
 
     def start(self, stored: Mapping[str, Any], time: float) -> None:
         for part in self.all:
             part.start(stored, time)
+
+    def came(self, session: Session) -> None:
+        for part in self.all:
+            part.came(session)
 
     def asked(self, session: Session) -> None:
         for part in self._askers:
@@ -94,9 +99,16 @@ class Parts(Part):
         for part in self.all:
             part.doubted()
 
+    @property
+    def settles(self) -> bool:
+        """Whether any of them has something to do when all has been dealt with."""
+        return bool(self._settlers)
+
     def settle(self) -> bool:
-        has_more = [part.settle() for part in self._settlers]
-        return any(has_more)
+        has_more = False
+        for part in self._settlers:
+            has_more |= part.settle()
+        return has_more
 
     def mend(self) -> bool:
         sound = [part.mend() for part in self.all]

@@ -276,6 +276,9 @@ class Part:
     def start(self, stored: Mapping[str, Any], time: float) -> None:
         """The node starts, with what an earlier one has stored."""
 
+    def came(self, session: Session) -> None:
+        """There is another session."""
+
     def asked(self, session: Session) -> None:
         """A client is about to be served."""
 

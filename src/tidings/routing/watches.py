@@ -23,15 +23,18 @@ class Watches(Part):
 
     def __init__(self, kernel: Kernel, exchange: Exchange) -> None:
         self._kernel, self._exchange = kernel, exchange
-        self._watched: dict[tuple[str, str], Filter] = {}
+        self._watched: dict[str, dict[str, Filter]] = {}
+        """By session and the client's own id."""
         self._wanted: dict[tuple[str, str], bool] = {}
+        self._looked = 0
+        """Those up to this one have been computed anew."""
 
     def requests(self) -> Mapping[type, Callable[[Session, Any, float], None]]:
         return {Watch: self._watch, Unsubscribe: self._unwatch}
 
     def _watch(self, session: Session, body: Watch, time: float) -> None:
         self._remove(session.name, body.id)
-        self._watched[session.name, body.id] = body.filter
+        self._watched.setdefault(session.name, {})[body.id] = body.filter
         self._set((session.name, body.id), self._exchange.is_wanted(body.filter))
         self._kernel.emit(Reply(session.name, Accepted(body.id)))
 
@@ -40,19 +43,18 @@ class Watches(Part):
             self._remove(session.name, body.id)
 
     def standing(self, session: Session) -> int:
-        return sum(name == session.name for name, _ in self._watched)
+        return len(self._watched.get(session.name, ()))
 
     def attached(self, session: Session) -> None:
         self.left(session)
 
     def left(self, session: Session) -> None:
-        for name, id in list(self._watched):
-            if name == session.name:
-                self._remove(name, id)
+        for id in list(self._watched.get(session.name, ())):
+            self._remove(session.name, id)
 
     def wants_changed(self, change: Change) -> None:
         """Look again where that matters."""
-        for key, filter_ in self._watched.items():
+        for key, filter_ in self._all():
             if not self._wanted[key]:
                 if any(added.overlaps(filter_) for added in change.added):
                     self._set(key, True)
@@ -62,18 +64,29 @@ class Watches(Part):
     def look_after(self, patience: float) -> None:
         """Compute some of the answers anew, and others the next time."""
         few = max(1, _COMPARED // (1 + len(self._exchange.subscriptions)))
-        for key in list(self._watched)[:few]:
-            filter_ = self._watched[key] = self._watched.pop(key)
+        watched = list(self._all())
+        begin = self._looked % max(1, len(watched))
+        for key, filter_ in (watched[begin:] + watched[:begin])[:few]:
             self._set(key, self._exchange.is_wanted(filter_))
+        self._looked = begin + few
 
     def audit(self, sessions: Collection[Session]) -> Iterator[str]:
-        if self._watched.keys() != self._wanted.keys():
-            yield f"{len(self._watched)} watches have {len(self._wanted)} answers"
-        if any(name not in self._kernel.sessions for name, _ in self._watched):
+        watched = {key for key, _ in self._all()}
+        if watched != self._wanted.keys():
+            yield f"{len(watched)} watches have {len(self._wanted)} answers"
+        if not self._watched.keys() <= self._kernel.sessions.keys():
             yield "there is a watch of a session that is not there"
 
+    def _all(self) -> Iterator[tuple[tuple[str, str], Filter]]:
+        for session, watched in self._watched.items():
+            for id, filter_ in watched.items():
+                yield (session, id), filter_
+
     def _remove(self, session: str, id: str) -> None:
-        self._watched.pop((session, id), None)
+        watched = self._watched.get(session, {})
+        watched.pop(id, None)
+        if not watched:
+            self._watched.pop(session, None)
         self._wanted.pop((session, id), None)
 
     def _set(self, key: tuple[str, str], is_wanted: bool) -> None:
