@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -425,44 +425,6 @@ class Index:
             "bytes": sum(segment.nbytes for segment in segments) + _dict_bytes(self._where),
         }
 
-    def covering(self, filter: Filter) -> list[Any]:
-        """The keys whose filters cover `filter`: they match whatever it matches, for example."""
-        state, witness = self._state, filter.example()
-        candidates = _all(state) if witness is None else _matching(state, witness)
-        return [_key(*place) for place in candidates if _filter(*place).covers(filter)]
-
-    def covered(self, filter: Filter) -> list[Any]:
-        """The keys whose filters `filter` covers."""
-        return self._related(filter, "covered", filter.covers)
-
-    def overlapping(self, filter: Filter) -> list[Any]:
-        """The keys whose filters overlap `filter`."""
-        return self._related(filter, "overlapping", filter.overlaps)
-
-    def equal(self, filter: Filter) -> list[Any]:
-        """The keys whose filters are equal to `filter`."""
-        return self._related(filter, "equal", filter.__eq__)
-
-    def mergeable(self, filter: Filter) -> list[Any]:
-        """The keys whose filters have a merger with `filter`."""
-        return self._related(filter, "mergeable", lambda mine: filter.merge(mine) is not None)
-
-    def _related(self, filter: Filter, relation: str, decide: Callable[[Filter], Any]) -> list[Any]:
-        version, segments, fresh, count = self._state
-        found: list[Any] = [
-            fresh.keys[n]
-            for n in range(count)
-            if fresh.died[n] > version and decide(fresh.filters[n])
-        ]
-        if segments:
-            from tidings.matching import queries
-
-            for segment in segments:
-                rows = np.array(getattr(queries, relation)(segment, filter), np.int64)
-                rows = rows[segment.source.died[rows] > version]
-                found += segment.source.keys[rows].tolist()
-        return found
-
 
 def _check(key: Hashable, filter: Filter) -> None:
     """Refuse what is no filter before anything is changed."""
@@ -481,17 +443,6 @@ def _matching(state: State, notification: Notification) -> Iterator[Place]:
         yield fresh, number
     for segment in segments:
         for row in segment.match(notification.attributes, version).tolist():
-            yield segment, row
-
-
-def _all(state: State) -> Iterator[Place]:
-    """Where all filters are."""
-    version, segments, fresh, count = state
-    for number in range(count):
-        if fresh.died[number] > version:
-            yield fresh, number
-    for segment in segments:
-        for row in np.flatnonzero(segment.source.died > version).tolist():
             yield segment, row
 
 
