@@ -26,17 +26,21 @@ def constraint(text: str) -> Constraint:
 
 
 @given(conjunctions, anything)
-def test_forms_find_what_covers_and_what_is_covered(some: list[Conjunction], asked: Filter) -> None:
+def test_forms_find_what_covers_what_is_covered_and_what_overlaps(
+    some: list[Conjunction], asked: Filter
+) -> None:
     forms = Forms()
     for each in some:
         forms.add(each)
     for each in [*asked.conjunctions, *some[:3]]:
         assert set(forms.covering(each)) == {c for c in some if c.covers(each)}
         assert set(forms.covered(each)) == {c for c in some if each.covers(c)}
+        assert set(forms.overlapping(each)) == {c for c in some if c.overlaps(each)}
     for each in some:
         forms.remove(each)
     assert not list(forms.covering(Conjunction({})))
     assert not forms.covered(Conjunction({}))
+    assert not list(forms.overlapping(Conjunction({})))
 
 
 def test_large_forms_find_the_same_after_many_removals() -> None:
@@ -64,9 +68,11 @@ def test_large_forms_find_the_same_after_many_removals() -> None:
         each = drawn()
         assert set(forms.covering(each)) == {c for c in some if c.covers(each)}
         assert set(forms.covered(each)) == {c for c in some if each.covers(c)}
+        assert set(forms.overlapping(each)) == {c for c in some if c.overlaps(each)}
     for text in ("a > 10", "s = 'X'", "s = 'X' AND t = 'Y'", "b = 1", "s LIKE 'X%'"):
         (each,) = Filter.parse(text).conjunctions
         assert set(forms.covered(each)) == {c for c in some if each.covers(c)}
+        assert set(forms.overlapping(each)) == {c for c in some if c.overlaps(each)}
 
 
 @given(anything, anything)
@@ -108,6 +114,13 @@ def test_reaches_and_marks_lie_within_each_other_where_constraints_do() -> None:
                 assert mark(other) & ~mark(one) == 0
 
 
+def test_reaches_and_marks_meet_where_constraints_do() -> None:
+    for one, other in product([constraint(text) for text in _CONSTRAINTS], repeat=2):
+        if one.overlaps(other):
+            assert reach(one)[0] <= reach(other)[1]
+            assert mark(one) & mark(other)
+
+
 def test_the_cover_of_several_constraints_covers_each_and_depends_on_no_order() -> None:
     all_of_them = [constraint(text) for text in _CONSTRAINTS]
     for one, other in product(all_of_them, repeat=2):
@@ -133,6 +146,7 @@ def test_large_forms_of_lists_find_the_same() -> None:
     for each in [drawn() for _ in range(60)]:
         assert set(forms.covering(each)) == {c for c in some if c.covers(each)}
         assert set(forms.covered(each)) == {c for c in some if each.covers(c)}
+        assert set(forms.overlapping(each)) == {c for c in some if c.overlaps(each)}
 
 
 def test_single_values_are_recognised_in_every_domain() -> None:

@@ -1,4 +1,4 @@
-"""Forms: finding the conjunctions that cover another one, or are covered by it.
+"""Forms: finding the conjunctions that cover another one, are covered by it, or overlap it.
 
 Conjunctions that name the same attributes, and ask for a single value in the same ones of them,
 have one *form*. What can cover `symbol = 'DIS' AND price < 10`? Only what has the form
@@ -10,17 +10,18 @@ are few forms, since people ask the same kinds of questions, and forms are found
 
 What is left is compared as numbers first. Each constraint has a *reach* on the line of floats,
 rounded so that a range within another one has its reach within the other's; and a *mark*, a set
-of 64 bits, so that a list within another one has its bits among the other's. A large form keeps
-both in arrays and compares them all at once; the algebra decides about the few that are left.
+of 64 bits, so that a list within another one has its bits among the other's. Where two constraints
+overlap, their reaches do, and they share a bit. A large form keeps both in arrays and compares them
+all at once; the algebra decides about the few that are left.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -31,9 +32,9 @@ from tidings.events.strings import Strings
 from tidings.routing.stage import OrderedSet
 
 _LARGE: Final = 24
-"""From so many conjunctions on, a form keeps arrays."""
+"""A form that holds at least this many conjunctions is searched by arrays."""
 _EACH: Final = 256
-"""So many rows are compared in the time that the algebra takes for one."""
+"""Rows of arrays compared in the time that the algebra takes for one conjunction."""
 
 _remembered = lru_cache(maxsize=1 << 15)
 """The reductions of all neighbours ask the same of the same filters."""
@@ -41,6 +42,7 @@ _remembered = lru_cache(maxsize=1 << 15)
 Floats = npt.NDArray[np.float64]
 Bits = npt.NDArray[np.uint64]
 Rows = npt.NDArray[np.intp]
+Flags = npt.NDArray[np.bool_]
 
 
 def is_single(constraint: Constraint) -> bool:
@@ -114,7 +116,8 @@ def mark(constraint: Constraint) -> int:
     """One bit for each value of a list, all bits for what is no list.
 
     Of two constraints, the one within the other has its bits among the other's: what lies within
-    a list is a list. The bits are Python's hashes and differ from process to process.
+    a list is a list. Two that overlap have a bit in common. The bits are Python's hashes and differ
+    from process to process.
     """
     if constraint.others or constraint.absent or len(constraint.parts) != 1:
         return _ALL_BITS
@@ -161,10 +164,6 @@ class Form:
             posting[conjunction] = None
         if self._table is not None:
             self._table.note(row, conjunction)
-        elif len(self._rows) >= _LARGE:
-            self._table = _Table(self.names)
-            for each, known in enumerate(self._rows):
-                self._table.note(each, known)
 
     def remove(self, conjunction: Conjunction) -> None:
         row = self._places.pop(conjunction)
@@ -208,15 +207,27 @@ class Form:
                 return ()
             if self._is_short(posting):
                 return posting
-        if self._table is None:
-            return self._rows
-        names = [n for n in self.names if n not in self.singles]
-        return self._numbered(self._table.around(len(self._rows), asked, names))
+        ranges = {n: asked[n] for n in self.names if n not in self.singles}
+        return self._compared(ranges, _AROUND)
 
     def covered(
         self, asked: Mapping[str, Constraint], singles: tuple[str, ...]
     ) -> Iterable[Conjunction]:
         """All that it may cover; it names some of our attributes, and `singles` of ours singly."""
+        return self._with_values(asked, singles, _WITHIN)
+
+    def overlapping(
+        self, asked: Mapping[str, Constraint], singles: tuple[str, ...]
+    ) -> Iterable[Conjunction]:
+        """All that it may overlap; it asks for single values of `singles`."""
+        shared = {name: asked[name] for name in self.names if name in asked}
+        same = tuple([name for name in self.singles if name in singles])
+        return self._with_values(shared, same, _TOUCHING)
+
+    def _with_values(
+        self, asked: Mapping[str, Constraint], singles: tuple[str, ...], relation: _Relation
+    ) -> Iterable[Conjunction]:
+        """All of these single values, if they are few; else all that may relate to it."""
         postings: list[OrderedSet | None] = []
         if singles and len(singles) == len(self.singles):
             postings = [self._by_values.get(tuple([asked[name] for name in singles]))]
@@ -230,17 +241,44 @@ class Form:
                 shortest = posting
         if shortest is not None and self._is_short(shortest):
             return shortest
-        if self._table is None:
-            return self._rows
-        return self._numbered(self._table.within(len(self._rows), asked))
+        return self._compared(asked, relation)
 
     def _is_short(self, posting: OrderedSet) -> bool:
-        return self._table is None or len(posting) <= _LARGE + len(self._rows) // _EACH
+        return len(posting) <= _LARGE + len(self._rows) // _EACH
 
-    def _numbered(self, rows: Rows | None) -> list[Conjunction]:
-        if rows is None:
+    def _compared(
+        self, asked: Mapping[str, Constraint], relation: _Relation
+    ) -> Iterable[Conjunction]:
+        """All that may relate to it, by the reaches and marks of these attributes."""
+        if not asked or len(self._rows) < _LARGE:
             return self._rows
-        return [self._rows[row] for row in rows.tolist()]
+        if self._table is None:
+            self._table = _Table(self.names)
+            for row, known in enumerate(self._rows):
+                self._table.note(row, known)
+        rows = self._table.rows(len(self._rows), asked, relation)
+        return map(self._rows.__getitem__, rows)
+
+
+class _Relation(NamedTuple):
+    """What holds of reaches and of marks wherever one constraint relates to another."""
+
+    reaches: Callable[[Floats, Floats, float, float], Flags]
+    marks: Callable[[Bits, np.uint64], Flags]
+
+
+_AROUND: Final = _Relation(
+    lambda begins, ends, low, high: (begins <= low) & (ends >= high),
+    lambda marks, bits: (bits & ~marks) == 0,
+)
+_WITHIN: Final = _Relation(
+    lambda begins, ends, low, high: (begins >= low) & (ends <= high),
+    lambda marks, bits: (marks & ~bits) == 0,
+)
+_TOUCHING: Final = _Relation(
+    lambda begins, ends, low, high: (begins <= high) & (ends >= low),
+    lambda marks, bits: (marks & bits) != 0,
+)
 
 
 class _Table:
@@ -275,43 +313,21 @@ class _Table:
         for part in (self._begins, self._ends, self._marks):
             part[:, to] = part[:, row]
 
-    def around(
-        self, count: int, asked: Mapping[str, Constraint], names: Iterable[str]
-    ) -> Rows | None:
-        """Which of the first `count` rows may cover it, by these attributes; None if all may."""
-        rows: Rows | None = None
-        for name in names:
-            begins, ends, marks = self._of(name, count, rows)
-            low, high = reach(asked[name])
-            fits = (begins <= low) & (ends >= high)
-            if name in self._lists:
-                fits &= (np.uint64(mark(asked[name])) & ~marks) == 0
-            rows = fits.nonzero()[0] if rows is None else rows[fits]
-            if not len(rows):
-                break
-        return rows
-
-    def within(self, count: int, asked: Mapping[str, Constraint]) -> Rows | None:
-        """Which of the first `count` rows it may cover; None if all may be."""
-        rows: Rows | None = None
+    def rows(self, count: int, asked: Mapping[str, Constraint], relation: _Relation) -> list[int]:
+        """Which of the first `count` rows may relate to it, by all of these attributes."""
+        chosen: slice | Rows = slice(count)
         for name, constraint in asked.items():
-            begins, ends, marks = self._of(name, count, rows)
-            low, high = reach(constraint)
-            fits = (begins >= low) & (ends <= high)
-            bits = mark(constraint)
-            if bits != _ALL_BITS:
-                fits &= (marks & ~np.uint64(bits)) == 0
-            rows = fits.nonzero()[0] if rows is None else rows[fits]
-            if not len(rows):
+            column, bits = self._columns[name], mark(constraint)
+            begins, ends = self._begins[column][chosen], self._ends[column][chosen]
+            fits = relation.reaches(begins, ends, *reach(constraint))
+            if bits != _ALL_BITS or name in self._lists:
+                fits &= relation.marks(self._marks[column][chosen], np.uint64(bits))
+            chosen = fits.nonzero()[0] if isinstance(chosen, slice) else chosen[fits]
+            if not len(chosen):
                 break
+        assert not isinstance(chosen, slice)
+        rows: list[int] = chosen.tolist()
         return rows
-
-    def _of(self, name: str, count: int, rows: Rows | None) -> tuple[Floats, Floats, Bits]:
-        column = self._columns[name]
-        columns = self._begins[column], self._ends[column], self._marks[column]
-        if rows is None:
-            return columns[0][:count], columns[1][:count], columns[2][:count]
-        return columns[0][rows], columns[1][rows], columns[2][rows]  # few are left after the first
 
 
 def _twice(part: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -319,7 +335,7 @@ def _twice(part: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 class Forms:
-    """A set of conjunctions that knows which ones cover another, and which ones it covers."""
+    """Conjunctions, found by others that they cover, that cover them, or that they overlap."""
 
     __slots__ = ("_by_first", "_by_name", "_forms")
 
@@ -389,6 +405,14 @@ class Forms:
             for candidate in form.covered(asked, singles)
             if conjunction.covers(candidate)
         ]
+
+    def overlapping(self, conjunction: Conjunction) -> Iterator[Conjunction]:
+        """Those that overlap it, itself among them if it is there."""
+        _, singles = _form_of(conjunction)
+        for form in self._forms.values():
+            for candidate in form.overlapping(conjunction.constraints, singles):
+                if candidate.overlaps(conjunction):
+                    yield candidate
 
 
 @_remembered
