@@ -14,6 +14,7 @@ from typing import Final, Generic, TypeVar
 from tidings.events import Filter, Notification
 from tidings.matching import Index
 from tidings.routing import Change, Restricted, Statistics, reduction
+from tidings.routing.overlaps import Overlaps
 
 P = TypeVar("P", bound=Hashable)
 
@@ -48,6 +49,8 @@ class Tables(Generic[P]):
         self._reductions: dict[P, Restricted] = {}
         self._holders: dict[Filter, set[P]] = {}
         self._index: Index | None = None
+        self._overlaps: Overlaps | None = None
+        """The filters that anybody wants; None until somebody asks for overlaps."""
         self._names: Counter[str] = Counter()
         """How many filters name an attribute."""
         self._found: dict[tuple[object, ...], frozenset[P]] = {}
@@ -199,7 +202,11 @@ class Tables(Generic[P]):
 
     def overlap(self, filter: Filter) -> bool:
         """Whether somebody wants something that this filter matches."""
-        return any(held.overlaps(filter) for held in self._holders)
+        if self._overlaps is None:
+            self._overlaps = Overlaps()
+            for held in self._holders:
+                self._overlaps.add(held)
+        return self._overlaps.is_overlapped(filter)
 
     def _asked(self, notification: Notification) -> tuple[object, ...] | None:
         """All that matters of an event here, if that is few strings, which are likely to recur.
@@ -219,6 +226,8 @@ class Tables(Generic[P]):
                 self._names.update(_names(filter_))
                 if self._index is not None:
                     self._index.add(filter_, filter_)
+                if self._overlaps is not None:
+                    self._overlaps.add(filter_)
             holders.add(port)
             return
         holders.remove(port)
@@ -227,6 +236,8 @@ class Tables(Generic[P]):
             self._names -= Counter(_names(filter_))
             if self._index is not None:
                 self._index.remove(filter_)
+            if self._overlaps is not None:
+                self._overlaps.remove(filter_)
 
     # -- auditing ------------------------------------------------------------------------------
 
@@ -253,7 +264,7 @@ class Tables(Generic[P]):
         return (
             self._holders == self._computed_holders()
             and self._names == self._computed_names()
-            and (self._index is None or len(self._index) == len(self._holders))
+            and all(i is None or len(i) == len(self) for i in (self._index, self._overlaps))
         )
 
     def _computed_names(self) -> Counter[str]:
@@ -261,7 +272,7 @@ class Tables(Generic[P]):
 
     def _repair(self) -> None:
         self.repairs += 1
-        self._holders, self._index = self._computed_holders(), None
+        self._holders, self._index, self._overlaps = self._computed_holders(), None, None
         self._names = self._computed_names()
         self._found.clear()
         for neighbour in self._reductions:
