@@ -8,18 +8,13 @@ have one *form*. What can cover `symbol = 'DIS' AND price < 10`? Only what has t
 and where a form asks for single values, they must be the same: one look into a dictionary. There
 are few forms, since people ask the same kinds of questions, and forms are found by their names.
 
-What is left is compared as numbers first. Each constraint has a *reach* on the line of floats,
-rounded so that a range within another one has its reach within the other's; and a *mark*, a set
-of 64 bits, so that a list within another one has its bits among the other's. Where two constraints
-overlap, their reaches do, and they share a bit. A large form keeps both in arrays and compares them
-all at once; the algebra decides about the few that are left.
+What is left is compared as numbers first: by reach and mark (see `reaches`). A large form keeps
+both in arrays and compares them all at once; the algebra decides about the few that are left.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -27,8 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tidings.events import Conjunction, Constraint
-from tidings.events.intervals import BYTE_STRINGS, NUMBERS, STRINGS, TIMES, Cut, Intervals
-from tidings.events.strings import Strings
+from tidings.routing.reaches import ALL_BITS, is_single, mark, reach
 from tidings.routing.stage import OrderedSet
 
 _LARGE: Final = 24
@@ -36,106 +30,10 @@ _LARGE: Final = 24
 _EACH: Final = 256
 """Rows of arrays compared in the time that the algebra takes for one conjunction."""
 
-_remembered = lru_cache(maxsize=1 << 15)
-"""The reductions of all neighbours ask the same of the same filters."""
-
 Floats = npt.NDArray[np.float64]
 Bits = npt.NDArray[np.uint64]
 Rows = npt.NDArray[np.intp]
 Flags = npt.NDArray[np.bool_]
-
-
-def is_single(constraint: Constraint) -> bool:
-    """Whether one value, or absence, is all that it admits."""
-    if constraint.others:
-        return False
-    if not constraint.parts:
-        return constraint.absent
-    if constraint.absent or len(constraint.parts) > 1:
-        return False
-    (part,) = constraint.parts.values()
-    if part.__class__ is Strings and not part.passing and not part.failing:
-        part = part.intervals
-    if part.__class__ is not Intervals:
-        return False
-    cuts = part.cuts
-    if len(cuts) == 2 and not part.inside and cuts[0][0].__class__ is str:
-        return bool(cuts[1][0] == cuts[0][0] + "\0")
-    if len(cuts) > 2:
-        return False
-    values = part.values()
-    return values is not None and len(values) == 1
-
-
-# -- reaches -----------------------------------------------------------------------------------
-
-_EVERYWHERE: Final = (-math.inf, math.inf)
-_PLACED: Final = (NUMBERS, STRINGS, TIMES, BYTE_STRINGS)
-
-
-@_remembered
-def reach(constraint: Constraint) -> tuple[float, float]:
-    """A stretch of the line of floats that holds all its values.
-
-    Of two constraints in one domain, the one within the other has its reach within the other's,
-    and two that overlap have reaches that do. What is in several domains reaches everywhere.
-    """
-    if constraint.others or constraint.absent or len(constraint.parts) != 1:
-        return _EVERYWHERE
-    (part,) = constraint.parts.values()
-    if part.__class__ is Strings:
-        part = part.intervals
-    if part.__class__ is not Intervals or part.order not in _PLACED or not part.cuts:
-        return _EVERYWHERE
-    cuts = part.cuts
-    low = -math.inf if part.inside else _place(cuts[0])
-    high = math.inf if part.inside ^ (len(cuts) & 1) else _place(cuts[-1])
-    return low, high
-
-
-def _place(cut: Cut) -> float:
-    """Where a value is on the line: never in another order than the values are."""
-    value: Any = cut[0]
-    if isinstance(value, str):
-        value = value[:6].encode()
-    elif isinstance(value, datetime):
-        return value.timestamp()
-    if isinstance(value, bytes):
-        return float(int.from_bytes(value[:6].ljust(6, b"\0"), "big"))
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf if value > 0 else -math.inf
-
-
-_ALL_BITS: Final = 2**64 - 1
-
-
-@_remembered
-def mark(constraint: Constraint) -> int:
-    """One bit for each value of a list, all bits for what is no list.
-
-    Of two constraints, the one within the other has its bits among the other's: what lies within
-    a list is a list. Two that overlap have a bit in common. The bits are Python's hashes and differ
-    from process to process.
-    """
-    if constraint.others or constraint.absent or len(constraint.parts) != 1:
-        return _ALL_BITS
-    (part,) = constraint.parts.values()
-    if part.__class__ is Strings:
-        part = part.intervals
-    if part.__class__ is not Intervals or part.inside or len(part.cuts) & 1:
-        return _ALL_BITS
-    values = part.values()
-    if values is None:
-        return _ALL_BITS
-    bits = 0
-    for value in values:
-        bits |= 1 << (hash(value) & 63)
-    return bits
-
-
-# -- forms -------------------------------------------------------------------------------------
 
 
 class Form:
@@ -305,7 +203,7 @@ class _Table:
             constraint = conjunction.constraints[name]
             self._begins[column, row], self._ends[column, row] = reach(constraint)
             self._marks[column, row] = bits = mark(constraint)
-            if bits != _ALL_BITS:
+            if bits != ALL_BITS:
                 self._lists.add(name)
 
     def move(self, row: int, to: int) -> None:
@@ -320,7 +218,7 @@ class _Table:
             column, bits = self._columns[name], mark(constraint)
             begins, ends = self._begins[column][chosen], self._ends[column][chosen]
             fits = relation.reaches(begins, ends, *reach(constraint))
-            if bits != _ALL_BITS or name in self._lists:
+            if bits != ALL_BITS or name in self._lists:
                 fits &= relation.marks(self._marks[column][chosen], np.uint64(bits))
             chosen = fits.nonzero()[0] if isinstance(chosen, slice) else chosen[fits]
             if not len(chosen):
@@ -415,7 +313,7 @@ class Forms:
                     yield candidate
 
 
-@_remembered
+@lru_cache(maxsize=1 << 15)
 def _form_of(conjunction: Conjunction) -> tuple[tuple[str, ...], tuple[str, ...]]:
     constraints = conjunction.constraints
     singles = tuple([name for name, c in constraints.items() if is_single(c)])

@@ -27,7 +27,7 @@ from tidings.events import Conjunction, Constraint, Filter, Notification, Tiding
 from tidings.events.intervals import AFTER, BEFORE, NUMBERS, STRINGS, TIMES, Cut, Intervals
 from tidings.events.strings import Strings
 from tidings.events.values import STRING
-from tidings.routing.forms import is_single
+from tidings.routing.reaches import is_single
 
 ABOUT: Final = "tidings.statistics"
 DISTRIBUTION: Final = "distribution"
