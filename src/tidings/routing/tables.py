@@ -14,7 +14,7 @@ from typing import Final, Generic, TypeVar
 from tidings.events import Filter, Notification
 from tidings.matching import Index
 from tidings.routing import Change, Restricted, Statistics, reduction
-from tidings.routing.overlaps import Overlaps
+from tidings.routing.filter_index import FilterIndex
 
 P = TypeVar("P", bound=Hashable)
 
@@ -49,7 +49,7 @@ class Tables(Generic[P]):
         self._reductions: dict[P, Restricted] = {}
         self._holders: dict[Filter, set[P]] = {}
         self._index: Index | None = None
-        self._overlaps: Overlaps | None = None
+        self._overlaps: FilterIndex | None = None
         """The filters that anybody wants; None until somebody asks for overlaps."""
         self._names: Counter[str] = Counter()
         """How many filters name an attribute."""
@@ -203,7 +203,7 @@ class Tables(Generic[P]):
     def overlap(self, filter: Filter) -> bool:
         """Whether somebody wants something that this filter matches."""
         if self._overlaps is None:
-            self._overlaps = Overlaps()
+            self._overlaps = FilterIndex()
             for held in self._holders:
                 self._overlaps.add(held)
         return self._overlaps.is_overlapped(filter)

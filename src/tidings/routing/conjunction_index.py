@@ -1,4 +1,4 @@
-"""Forms: finding the conjunctions that cover another one, are covered by it, or overlap it.
+"""Conjunction index: finds the conjunctions that cover another one, or that it covers or overlaps.
 
 Conjunctions that name the same attributes, and ask for a single value in the same ones of them,
 have one *form*. What can cover `symbol = 'DIS' AND price < 10`? Only what has the form
@@ -36,7 +36,7 @@ Rows = npt.NDArray[np.intp]
 Flags = npt.NDArray[np.bool_]
 
 
-class Form:
+class _Form:
     """The conjunctions of one form."""
 
     __slots__ = ("_by_value", "_by_values", "_places", "_rows", "_table", "names", "singles")
@@ -232,16 +232,16 @@ def _twice(part: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return np.concatenate((part, np.empty_like(part)), axis=1)
 
 
-class Forms:
+class ConjunctionIndex:
     """Conjunctions, found by others that they cover, that cover them, or that they overlap."""
 
     __slots__ = ("_by_first", "_by_name", "_forms")
 
     def __init__(self) -> None:
-        self._forms: dict[tuple[tuple[str, ...], tuple[str, ...]], Form] = {}
-        self._by_first: dict[str, dict[int, Form]] = {}
+        self._forms: dict[tuple[tuple[str, ...], tuple[str, ...]], _Form] = {}
+        self._by_first: dict[str, dict[int, _Form]] = {}
         """By the first attribute; "", which is no name, if there is none."""
-        self._by_name: dict[str, dict[int, Form]] = {"": {}}
+        self._by_name: dict[str, dict[int, _Form]] = {"": {}}
         """By every attribute, and all of them under ""."""
 
     def add(self, conjunction: Conjunction) -> None:
@@ -249,7 +249,7 @@ class Forms:
         key = _form_of(conjunction)
         form = self._forms.get(key)
         if form is None:
-            form = self._forms[key] = Form(*key)
+            form = self._forms[key] = _Form(*key)
             self._by_first.setdefault(key[0][0] if key[0] else "", {})[id(form)] = form
             for name in ("", *key[0]):
                 self._by_name.setdefault(name, {})[id(form)] = form

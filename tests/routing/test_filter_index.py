@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.routing.strategies import anything, intervals, quotes
 from tidings.events import Filter
 from tidings.routing import plain
-from tidings.routing.overlaps import Overlaps
+from tidings.routing.filter_index import FilterIndex
 
 filters = st.one_of(anything, intervals, quotes)
 steps = st.lists(st.tuples(filters, st.integers(0, 2), st.booleans()), max_size=60)
@@ -20,8 +20,8 @@ steps = st.lists(st.tuples(filters, st.integers(0, 2), st.booleans()), max_size=
 def test_it_agrees_with_the_scan_however_filters_come_and_go(
     large: int, first: list[Filter], steps: list[tuple[Filter, int, bool]]
 ) -> None:
-    with patch("tidings.routing.forms._LARGE", large):
-        held, mine = dict.fromkeys(first), Overlaps()
+    with patch("tidings.routing.conjunction_index._LARGE", large):
+        held, mine = dict.fromkeys(first), FilterIndex()
         for filter_ in held:
             mine.add(filter_)
         for asked, gone, comes in steps:
@@ -40,7 +40,7 @@ def test_it_agrees_with_the_scan_however_filters_come_and_go(
 
 
 def test_filters_that_share_a_conjunction_go_one_by_one() -> None:
-    mine = Overlaps()
+    mine = FilterIndex()
     one, other = Filter.parse("s = 'A' OR p = 1"), Filter.parse("s = 'A' OR p = 2")
     mine.add(one)
     mine.add(other)

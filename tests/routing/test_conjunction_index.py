@@ -1,4 +1,4 @@
-"""The parts beneath: forms, reaches, trees."""
+"""The index of conjunctions finds what the algebra says of each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.routing.strategies import anything
 from tidings.events import Conjunction, Filter
-from tidings.routing.forms import Forms
+from tidings.routing.conjunction_index import ConjunctionIndex
 
 conjunctions = st.lists(anything, max_size=30).map(
     lambda filters: list(dict.fromkeys(c for f in filters for c in f.conjunctions))
@@ -17,21 +17,21 @@ conjunctions = st.lists(anything, max_size=30).map(
 
 
 @given(conjunctions, anything)
-def test_forms_find_what_covers_what_is_covered_and_what_overlaps(
+def test_it_finds_what_covers_what_is_covered_and_what_overlaps(
     some: list[Conjunction], asked: Filter
 ) -> None:
-    forms = Forms()
+    index = ConjunctionIndex()
     for each in some:
-        forms.add(each)
+        index.add(each)
     for each in [*asked.conjunctions, *some[:3]]:
-        assert set(forms.covering(each)) == {c for c in some if c.covers(each)}
-        assert set(forms.covered(each)) == {c for c in some if each.covers(c)}
-        assert set(forms.overlapping(each)) == {c for c in some if c.overlaps(each)}
+        assert set(index.covering(each)) == {c for c in some if c.covers(each)}
+        assert set(index.covered(each)) == {c for c in some if each.covers(c)}
+        assert set(index.overlapping(each)) == {c for c in some if c.overlaps(each)}
     for each in some:
-        forms.remove(each)
-    assert not list(forms.covering(Conjunction({})))
-    assert not forms.covered(Conjunction({}))
-    assert not list(forms.overlapping(Conjunction({})))
+        index.remove(each)
+    assert not list(index.covering(Conjunction({})))
+    assert not index.covered(Conjunction({}))
+    assert not list(index.overlapping(Conjunction({})))
 
 
 def test_large_forms_find_the_same_after_many_removals() -> None:
@@ -48,22 +48,22 @@ def test_large_forms_find_the_same_after_many_removals() -> None:
         return Filter.parse(text).conjunctions[0]
 
     some = list(dict.fromkeys(drawn() for _ in range(600)))
-    forms = Forms()
+    index = ConjunctionIndex()
     for each in some:
-        forms.add(each)
+        index.add(each)
     chance.shuffle(some)
     for each in some[200:]:
-        forms.remove(each)
+        index.remove(each)
     some = some[:200]
     for _ in range(60):
         each = drawn()
-        assert set(forms.covering(each)) == {c for c in some if c.covers(each)}
-        assert set(forms.covered(each)) == {c for c in some if each.covers(c)}
-        assert set(forms.overlapping(each)) == {c for c in some if c.overlaps(each)}
+        assert set(index.covering(each)) == {c for c in some if c.covers(each)}
+        assert set(index.covered(each)) == {c for c in some if each.covers(c)}
+        assert set(index.overlapping(each)) == {c for c in some if c.overlaps(each)}
     for text in ("a > 10", "s = 'X'", "s = 'X' AND t = 'Y'", "b = 1", "s LIKE 'X%'"):
         (each,) = Filter.parse(text).conjunctions
-        assert set(forms.covered(each)) == {c for c in some if each.covers(c)}
-        assert set(forms.overlapping(each)) == {c for c in some if c.overlaps(each)}
+        assert set(index.covered(each)) == {c for c in some if each.covers(c)}
+        assert set(index.overlapping(each)) == {c for c in some if c.overlaps(each)}
 
 
 def test_large_forms_of_lists_find_the_same() -> None:
@@ -74,10 +74,10 @@ def test_large_forms_of_lists_find_the_same() -> None:
         return Filter.parse(f"a IN ({values}) AND b < {chance.randrange(5)}").conjunctions[0]
 
     some = list(dict.fromkeys(drawn() for _ in range(150)))
-    forms = Forms()
+    index = ConjunctionIndex()
     for each in some:
-        forms.add(each)
+        index.add(each)
     for each in [drawn() for _ in range(60)]:
-        assert set(forms.covering(each)) == {c for c in some if c.covers(each)}
-        assert set(forms.covered(each)) == {c for c in some if each.covers(c)}
-        assert set(forms.overlapping(each)) == {c for c in some if c.overlaps(each)}
+        assert set(index.covering(each)) == {c for c in some if c.covers(each)}
+        assert set(index.covered(each)) == {c for c in some if each.covers(c)}
+        assert set(index.overlapping(each)) == {c for c in some if c.overlaps(each)}

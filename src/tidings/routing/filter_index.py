@@ -1,17 +1,17 @@
-"""Overlaps: finding the filters that overlap another one."""
+"""Filter index: finds the filters that overlap another one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from tidings.events import Conjunction, Filter
-from tidings.routing.forms import Forms
+from tidings.routing.conjunction_index import ConjunctionIndex
 
 
-class Overlaps:
+class FilterIndex:
     """A set of filters that knows which ones overlap another: those with a conjunction that does.
 
-    >>> held = Overlaps()
+    >>> held = FilterIndex()
     >>> held.add(Filter.parse("symbol = 'DIS' OR price < 10"))
     >>> held.is_overlapped(Filter.parse("symbol = 'IBM'"))
     True
@@ -22,7 +22,7 @@ class Overlaps:
     __slots__ = ("_conjunctions", "_count", "_owners")
 
     def __init__(self) -> None:
-        self._conjunctions = Forms()
+        self._conjunctions = ConjunctionIndex()
         self._owners: dict[Conjunction, dict[Filter, None]] = {}
         """For each conjunction the filters that it is part of."""
         self._count = 0
