@@ -33,21 +33,25 @@ if TYPE_CHECKING:
 Group = TypeVar("Group", bound=Hashable)
 
 _BULK: Final = 1_024
-"""From so many filters on, they are laid out at once."""
+"""Filters added together are laid out at once if they are at least this many."""
 _LAY_OUT: Final = 2_000
+"""What laying out a segment costs, in trials of one filter."""
 _LAY_OUT_EACH: Final = 10
-"""What laying out costs, in trials of one filter: for a segment, and for each filter in it."""
+"""What laying out each filter of a segment adds to that."""
 _RATIO: Final = 4
-"""A segment is merged with the one before unless that is so many times larger."""
+"""A segment is merged with the one before unless that is this many times larger."""
 _FULL: Final = 4_096
-"""So many fresh filters are laid out in any case: arrays take less memory than objects do."""
+"""Fresh filters that are laid out in any case: arrays take less memory than objects do."""
 _SAMPLE: Final = 512
+"""Events kept as a sample of all."""
 _WIDEST: Final = 256
+"""Events with more attributes than this are not sampled."""
 _LONGEST: Final = 1_024
-"""Events with more attributes are not sampled, and neither are longer values."""
+"""Values longer than this are left out of the sample."""
 _RELEARN: Final = 256
+"""Events after which the plans are reconsidered for the first time."""
 _RELEARN_AGAIN: Final = 32
-"""The plans are reconsidered after so many events, and then after so many times more."""
+"""Factor from each number of events that plans are reconsidered after to the next."""
 
 
 class State(NamedTuple):
@@ -77,7 +81,7 @@ class Index:
         self._lines = Lines()
         self._state = State(0, (), Fresh(), 0)
         self._where: dict[Hashable, int] = {}
-        """For each key its row, and in which segment: see `_place`."""
+        """For each key the number of its part, and its row there: see `_place`."""
         self._parts: dict[int, Segment | Fresh] = {0: self._state.fresh}
         self._next_part = 1
         self._lock = threading.RLock()
@@ -433,7 +437,7 @@ def _check(key: Hashable, filter: Filter) -> None:
 
 
 Place: TypeAlias = "tuple[Segment | Fresh, int]"
-"""Where a filter is: which part, and which row of it."""
+"""Where a filter is: a part, and a row of it."""
 
 
 def _matching(state: State, notification: Notification) -> Iterator[Place]:

@@ -48,7 +48,7 @@ class Source:
     sides: U8
     rest: dict[int, list[tuple[str, Constraint]]] = field(default_factory=dict)
     dead: int = 0
-    """How many rows have died, at any version."""
+    """The number of rows that have died, at any version."""
 
     def bury(self, row: int, version: int) -> None:
         """The row is gone from this version on."""

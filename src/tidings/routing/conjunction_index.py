@@ -48,7 +48,7 @@ class _Form:
         self._places: dict[Conjunction, int] = {}
         self._by_values: dict[tuple[Constraint, ...], OrderedSet] = {}
         self._by_value: dict[tuple[str, Constraint], OrderedSet] = {}
-        """Only where there are several single values, so that some of them can be asked for."""
+        """Conjunctions by one of their single values; empty where there is only one."""
         self._table: _Table | None = None
 
     def __len__(self) -> int:
@@ -191,7 +191,7 @@ class _Table:
         self._ends: Floats = np.empty((len(names), 4 * _LARGE))
         self._marks: Bits = np.empty((len(names), 4 * _LARGE), np.uint64)
         self._lists: set[str] = set()
-        """The attributes of which there ever was a list."""
+        """The attributes that some conjunction has asked a list of values of."""
 
     def note(self, row: int, conjunction: Conjunction) -> None:
         """Fill a row."""
@@ -240,9 +240,9 @@ class ConjunctionIndex:
     def __init__(self) -> None:
         self._forms: dict[tuple[tuple[str, ...], tuple[str, ...]], _Form] = {}
         self._by_first: dict[str, dict[int, _Form]] = {}
-        """By the first attribute; "", which is no name, if there is none."""
+        """Forms by the first attribute they name; those that name none are under ""."""
         self._by_name: dict[str, dict[int, _Form]] = {"": {}}
-        """By every attribute, and all of them under ""."""
+        """Forms by each attribute they name; all of them are under "", too."""
 
     def add(self, conjunction: Conjunction) -> None:
         """Add one that is not there."""

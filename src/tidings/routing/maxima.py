@@ -28,7 +28,7 @@ class Maxima:
         """For each conjunction the one it hangs below; None if it is maximal."""
         self._below: dict[Conjunction, OrderedSet] = {}
         self._index = ConjunctionIndex()
-        """The maximal ones."""
+        """The maximal conjunctions."""
         self._gained: OrderedSet = {}
         self._lost: OrderedSet = {}
 

@@ -17,7 +17,7 @@ from tidings.events.intervals import BYTE_STRINGS, NUMBERS, STRINGS, TIMES, Cut,
 from tidings.events.strings import Strings
 
 _remembered = lru_cache(maxsize=1 << 15)
-"""The reductions of all neighbours ask the same of the same filters."""
+"""Remembers answers, since the reductions of all neighbours ask the same of the same filters."""
 
 ALL_BITS: Final = 2**64 - 1
 """The mark of what is no list."""

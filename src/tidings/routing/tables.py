@@ -1,6 +1,6 @@
 """Tables: what each port wants, and what each neighbour is to be told of it.
 
-A *port* is whoever may want something: a client's session or a neighbour. For each neighbour a
+A *port* is what may want something: a client's session or a neighbour. For each neighbour a
 reduction is fed with what all the other ports want. Everything but the tables themselves can be
 computed from them, and `audit` does that where it finds them at odds.
 """
@@ -22,14 +22,14 @@ Table = dict[Filter, int]
 NOTHING: Mapping[Filter, int] = {}
 _FEW: Final = 2
 _REMEMBERED: Final = 4_096
-"""Of events that are alike in the few attributes that matter, so many are remembered."""
+"""Answers remembered between changes, where few attributes of an event matter."""
 
 
 class Tables(Generic[P]):
     """The tables of all ports.
 
     With `limits` (the tables of advertisements), a neighbour is told only what overlaps
-    something in its table there; whoever changes that table says so by `restrict`.
+    something in its table there; a change of that table is followed by `restrict`.
 
     >>> tables = Tables[str]()
     >>> tables.open("north", "covering")
@@ -52,13 +52,13 @@ class Tables(Generic[P]):
         self._overlaps: FilterIndex | None = None
         """The filters that anybody wants; None until somebody asks for overlaps."""
         self._names: Counter[str] = Counter()
-        """How many filters name an attribute."""
+        """For each attribute, the number of filters that name it."""
         self._found: dict[tuple[object, ...], frozenset[P]] = {}
-        """Who wants events with these values, since the last change."""
+        """For the values of an event, the ports that want it; emptied by each change."""
         self.statistics: Statistics | None = None
         """What is known of the events."""
         self.repairs = 0
-        """How often something computed did not fit the tables."""
+        """Times that something computed did not fit the tables."""
         # Sums of hashes of what each reduction was fed, limited to, and has told: see `audit`.
         self._fed: dict[P, int] = {}
         self._admitted: dict[P, int] = {}
