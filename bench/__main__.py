@@ -10,7 +10,7 @@ BENCHMARKS = {
     "filters": "from text to canonical filters",
     "matching": "events against 1k to 1M filters, beside other engines",
     "anatomy": "where the time of one match goes",
-    "routing": "one filter comes and goes, in tables of 1k and 100k",
+    "routing": "one filter comes and goes, or is watched, in tables of 1k and 100k",
     "simulation": "messages per second in a tree of 100 brokers",
     "spark_match": "events of a lake against 10k to 1M filters, beside a join",
     "archive": "events per second from a broker's log into a lake",

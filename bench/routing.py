@@ -1,4 +1,4 @@
-"""What it costs a broker to follow one subscription that comes and goes, in tables of any size."""
+"""What a subscription that comes and goes costs a broker, and a watch, in tables of any size."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from bench.report import Target, console, save, short, show, show_targets
 from tidings.events import Filter
 from tidings.routing import reduction
 from tidings.routing.reduction import Reduction
+from tidings.routing.tables import Tables
 from tidings.workloads import WORKLOADS
 
 _STRATEGIES = ["covering", "merging", "imperfect:1.5", "bounded:1000"]
@@ -23,8 +24,11 @@ _NOTES = {
     ("quote", "imperfect:1.5"): _LIST,
     ("quote", "bounded:1000"): _LIST,
 }
+_UNWANTED = [Filter.parse(f"price = -{n} AND volume < -1") for n in range(1, 4)]
 _MOST = 20
 """How many times more a change may cost in the large table."""
+_MOST_WATCHED = 10
+"""Milliseconds in which a watch of the large table is answered."""
 
 
 class Cost(NamedTuple):
@@ -60,6 +64,10 @@ def run(*, quick: bool, out: Path, only: list[str] | None = None) -> int:
                     note=_NOTES.get((workload, strategy), ""),
                 )
             )
+        first, others = _watched(filters[:large], [*_UNWANTED, *more])
+        note = f"at worst, once the first one has been answered in {first:.2f} s"
+        watch = f"{workload}: a watch of {short(large)}"
+        targets.append(Target(watch, others * 1e3, _MOST_WATCHED, " ms", at_most=True, note=note))
     show(
         "Microseconds to add a filter, remove it, and say each time what changes",
         ["workload, strategy", "held", "told", "mean", "median", "worst", "to fill it"],
@@ -79,6 +87,18 @@ def run(*, quick: bool, out: Path, only: list[str] | None = None) -> int:
     show_targets(targets)
     save(out, "routing", {"costs": costs}, targets)
     return 0
+
+
+def _watched(held: list[Filter], watches: list[Filter]) -> tuple[float, float]:
+    """Seconds until the first watch is answered, and the most that another one takes."""
+    tables = Tables[str]()
+    tables.change("clients", dict.fromkeys(held, 1))
+    times = []
+    for filter_ in watches:
+        start = time.process_time()
+        tables.overlap(filter_)
+        times.append(time.process_time() - start)
+    return times[0], max(times[1:])
 
 
 def _measured(strategy: str, held: list[Filter], more: list[Filter]) -> Cost:

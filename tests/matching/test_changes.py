@@ -127,13 +127,6 @@ class Changes(RuleBasedStateMachine):
     def match_any(self, event: Notification, groups: dict[int, set[Any]]) -> None:
         assert self.index.match_any(event, groups) == self.scan.match_any(event, groups)
 
-    @rule(filter_=filters)
-    def ask_for_relations(self, filter_: Filter) -> None:
-        for ask in ("covering", "covered", "overlapping", "equal", "mergeable"):
-            found, expected = getattr(self.index, ask)(filter_), getattr(self.scan, ask)(filter_)
-            assert len(found) == len(expected), ask
-            assert set(found) == set(expected), ask
-
     @invariant()
     def the_same_events_find_the_same_filters(self) -> None:
         for event in self.events:

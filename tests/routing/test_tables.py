@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.routing.strategies import STRATEGIES, quotes
 from tidings.events import Filter
-from tidings.routing import reduce
+from tidings.routing import plain, reduce
 from tidings.routing.tables import Tables
 
 PORTS = ("client", "north", "south")
@@ -70,6 +70,23 @@ def test_an_audit_mends_whatever_does_not_fit_the_tables(
     assert told(tables, wanted, "north", "covering")
     assert told(tables, wanted, "south", "covering")
     assert tables.audit()
+
+
+@given(changes, quotes, st.booleans())
+def test_what_overlaps_something_wanted_is_wanted_whatever_comes_and_goes(
+    steps: list[tuple[str, bool, Filter]], asked: Filter, is_damaged: bool
+) -> None:
+    tables = Tables[str]()
+    for port, more, filter_ in steps:
+        tables.change(port, {filter_: 1} if more else {}, {} if more else {filter_: 1})
+        for each in (asked, filter_):
+            wanted = [f for table in tables.wanted.values() for f in table]
+            assert tables.overlap(each) == bool(plain.overlapping(each, wanted))
+    strange = Filter.parse("strange = 1")
+    if is_damaged:
+        tables.wanted["client"] = {strange: 1}
+        assert not tables.audit()
+        assert tables.overlap(strange)
 
 
 def test_a_change_that_damage_makes_impossible_mends_it() -> None:

@@ -29,7 +29,7 @@ I64 = npt.NDArray[np.int64]
 I32 = npt.NDArray[np.int32]
 _ROOM: Final = 1 << 18
 _FOR_A_THREAD: Final = 8_192
-"""With fewer events, another thread is not worth its start."""
+"""Events for which another thread is worth its start."""
 
 
 class Batch:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -33,21 +33,25 @@ if TYPE_CHECKING:
 Group = TypeVar("Group", bound=Hashable)
 
 _BULK: Final = 1_024
-"""From so many filters on, they are laid out at once."""
+"""Filters added together are laid out at once if they are at least this many."""
 _LAY_OUT: Final = 2_000
+"""What laying out a segment costs, in trials of one filter."""
 _LAY_OUT_EACH: Final = 10
-"""What laying out costs, in trials of one filter: for a segment, and for each filter in it."""
+"""What laying out each filter of a segment adds to that."""
 _RATIO: Final = 4
-"""A segment is merged with the one before unless that is so many times larger."""
+"""A segment is merged with the one before unless that is this many times larger."""
 _FULL: Final = 4_096
-"""So many fresh filters are laid out in any case: arrays take less memory than objects do."""
+"""Fresh filters that are laid out in any case: arrays take less memory than objects do."""
 _SAMPLE: Final = 512
+"""Events kept as a sample of all."""
 _WIDEST: Final = 256
+"""Events with more attributes than this are not sampled."""
 _LONGEST: Final = 1_024
-"""Events with more attributes are not sampled, and neither are longer values."""
+"""Values longer than this are left out of the sample."""
 _RELEARN: Final = 256
+"""Events after which the plans are reconsidered for the first time."""
 _RELEARN_AGAIN: Final = 32
-"""The plans are reconsidered after so many events, and then after so many times more."""
+"""Factor from each number of events that plans are reconsidered after to the next."""
 
 
 class State(NamedTuple):
@@ -77,7 +81,7 @@ class Index:
         self._lines = Lines()
         self._state = State(0, (), Fresh(), 0)
         self._where: dict[Hashable, int] = {}
-        """For each key its row, and in which segment: see `_place`."""
+        """For each key the number of its part, and its row there: see `_place`."""
         self._parts: dict[int, Segment | Fresh] = {0: self._state.fresh}
         self._next_part = 1
         self._lock = threading.RLock()
@@ -425,44 +429,6 @@ class Index:
             "bytes": sum(segment.nbytes for segment in segments) + _dict_bytes(self._where),
         }
 
-    def covering(self, filter: Filter) -> list[Any]:
-        """The keys whose filters cover `filter`: they match whatever it matches, for example."""
-        state, witness = self._state, filter.example()
-        candidates = _all(state) if witness is None else _matching(state, witness)
-        return [_key(*place) for place in candidates if _filter(*place).covers(filter)]
-
-    def covered(self, filter: Filter) -> list[Any]:
-        """The keys whose filters `filter` covers."""
-        return self._related(filter, "covered", filter.covers)
-
-    def overlapping(self, filter: Filter) -> list[Any]:
-        """The keys whose filters overlap `filter`."""
-        return self._related(filter, "overlapping", filter.overlaps)
-
-    def equal(self, filter: Filter) -> list[Any]:
-        """The keys whose filters are equal to `filter`."""
-        return self._related(filter, "equal", filter.__eq__)
-
-    def mergeable(self, filter: Filter) -> list[Any]:
-        """The keys whose filters have a merger with `filter`."""
-        return self._related(filter, "mergeable", lambda mine: filter.merge(mine) is not None)
-
-    def _related(self, filter: Filter, relation: str, decide: Callable[[Filter], Any]) -> list[Any]:
-        version, segments, fresh, count = self._state
-        found: list[Any] = [
-            fresh.keys[n]
-            for n in range(count)
-            if fresh.died[n] > version and decide(fresh.filters[n])
-        ]
-        if segments:
-            from tidings.matching import queries
-
-            for segment in segments:
-                rows = np.array(getattr(queries, relation)(segment, filter), np.int64)
-                rows = rows[segment.source.died[rows] > version]
-                found += segment.source.keys[rows].tolist()
-        return found
-
 
 def _check(key: Hashable, filter: Filter) -> None:
     """Refuse what is no filter before anything is changed."""
@@ -471,7 +437,7 @@ def _check(key: Hashable, filter: Filter) -> None:
 
 
 Place: TypeAlias = "tuple[Segment | Fresh, int]"
-"""Where a filter is: which part, and which row of it."""
+"""Where a filter is: a part, and a row of it."""
 
 
 def _matching(state: State, notification: Notification) -> Iterator[Place]:
@@ -481,17 +447,6 @@ def _matching(state: State, notification: Notification) -> Iterator[Place]:
         yield fresh, number
     for segment in segments:
         for row in segment.match(notification.attributes, version).tolist():
-            yield segment, row
-
-
-def _all(state: State) -> Iterator[Place]:
-    """Where all filters are."""
-    version, segments, fresh, count = state
-    for number in range(count):
-        if fresh.died[number] > version:
-            yield fresh, number
-    for segment in segments:
-        for row in np.flatnonzero(segment.source.died > version).tolist():
             yield segment, row
 
 

@@ -30,7 +30,7 @@ from tidings.events.strings import IsA, Strings
 from tidings.events.values import BOOLEAN, BYTES, NUMBER, STRING, TIME
 
 BIG: Final = 2**53
-"""From here on numbers are interned: a float can't tell them apart from their neighbours."""
+"""Numbers from this one on are interned: a float can't tell them apart from their neighbours."""
 BIG_KEY: Final[int] = struct.unpack("<q", struct.pack("<d", float(BIG)))[0]
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

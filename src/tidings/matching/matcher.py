@@ -42,18 +42,3 @@ class Matcher(Protocol):
 
     def match_batch(self, events: Any) -> tuple[Any, Any]:
         """The numbers of the events and the keys of all matches."""
-
-    def covering(self, filter: Filter) -> list[Any]:
-        """The keys whose filters cover this one."""
-
-    def covered(self, filter: Filter) -> list[Any]:
-        """The keys whose filters this one covers."""
-
-    def overlapping(self, filter: Filter) -> list[Any]:
-        """The keys whose filters overlap this one."""
-
-    def equal(self, filter: Filter) -> list[Any]:
-        """The keys whose filters are equal to this one."""
-
-    def mergeable(self, filter: Filter) -> list[Any]:
-        """The keys whose filters have a merger with this one."""

@@ -27,14 +27,14 @@ from tidings.matching.source import I64, Source, members
 RARE: Final = 1 / 256
 """A value that fewer events than this have is better found by a posting than by bit sets."""
 RARE_WITH_REST: Final = 1 / 4
-"""The same where a check in Python follows: candidates are dear."""
+"""`RARE` where a check in Python follows, so that candidates are dear."""
 FEW_POINTS: Final = 64
 PRESENCE_PER_SLOT: Final = 2_000
-"""How many bits can be intersected in the time that one candidate takes to check."""
+"""Bits that are intersected in the time that one candidate takes to check."""
 BITS: Final = 8.0
-"""How many candidates can be checked in the time that it takes to look at bit sets at all."""
+"""Candidates that are checked in the time that it takes to look at bit sets at all."""
 _PRIOR: Final = 0.25
-"""How many events each constant of the filters is worth as evidence that events have it too."""
+"""Events that each constant of the filters counts for, as evidence that events have it too."""
 
 Keys = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
@@ -98,7 +98,7 @@ def make_plan(
 
 
 def _cost_of_bits(slots: int) -> float:
-    """What bit sets of so many cost for an event, in candidates."""
+    """What bit sets of this many slots cost for an event, in candidates."""
     return BITS + slots / PRESENCE_PER_SLOT if slots else 0.0
 
 

@@ -62,18 +62,3 @@ class Scan:
     def match_batch(self, events: Iterable[Notification]) -> tuple[list[int], list[Any]]:
         pairs = [(row, key) for row, event in enumerate(events) for key in self.match(event)]
         return [row for row, _ in pairs], [key for _, key in pairs]
-
-    def covering(self, filter: Filter) -> list[Any]:
-        return [key for key, mine in self._filters.items() if mine.covers(filter)]
-
-    def covered(self, filter: Filter) -> list[Any]:
-        return [key for key, mine in self._filters.items() if filter.covers(mine)]
-
-    def overlapping(self, filter: Filter) -> list[Any]:
-        return [key for key, mine in self._filters.items() if filter.overlaps(mine)]
-
-    def equal(self, filter: Filter) -> list[Any]:
-        return [key for key, mine in self._filters.items() if filter == mine]
-
-    def mergeable(self, filter: Filter) -> list[Any]:
-        return [key for key, mine in self._filters.items() if filter.merge(mine) is not None]

@@ -15,10 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tidings.events.constraint import ABSENT as NO_VALUE
-from tidings.events.intervals import Cut, Span
 from tidings.matching import kernels
-from tidings.matching.kernels import ABSENT, HIGHEST, LOWEST
-from tidings.matching.layout import Arena, BitSets, lay_out_checks, lay_out_postings, offsets, spans
+from tidings.matching.kernels import ABSENT
+from tidings.matching.layout import Arena, BitSets, lay_out_checks, lay_out_postings, offsets
 from tidings.matching.lines import BIG, BIG_KEY, Line, Lines, number_key, time_key
 from tidings.matching.plan import Plan, Sample, make_plan
 from tidings.matching.source import I64, Source
@@ -94,7 +93,6 @@ class Segment:
         self.line_count = len(lines.lines)
         self.ranks: dict[int, Ranks] = {}
         self._pool: list[Scratch] = []
-        self._spans: tuple[I64, I64, npt.NDArray[np.bool_]] | None = None
         keys = self._ranked()
         sample = self._sampled(events)
         elements = np.array([line.elements for line in lines.lines], bool)
@@ -293,38 +291,6 @@ class Segment:
         """Whether filters are found by the mere presence of a value on the line."""
         off = self.i64[kernels.HEAD_PRESENT_OFF] + line.number
         return bool(self.i32[off] < self.i32[off + 1])
-
-    # -- intervals, for queries ----------------------------------------------------------------
-
-    def spans(self) -> tuple[I64, I64, npt.NDArray[np.bool_]]:
-        """For each condition where it begins and ends, and whether it is that one interval."""
-        if self._spans is None:
-            self._spans = spans(self.source, self._ranked())
-        return self._spans
-
-    def span(self, attribute: str, span: Span) -> tuple[int, int] | None:
-        """A span of values of an attribute as keys; None if a string between ranks bounds it."""
-        low, high = LOWEST, HIGHEST
-        if span[0] is not None:
-            low = self._cut_key(attribute, span[0])
-        if span[1] is not None:
-            high = self._cut_key(attribute, span[1])
-        return None if ABSENT in (low, high) else (low, high)
-
-    def _cut_key(self, attribute: str, cut: Cut) -> int:
-        value, side = cut
-        line = self.lines.by_attribute.get(attribute, {}).get(value.__class__)
-        if line is None or line.number >= self.line_count:
-            return ABSENT
-        if line.domain in ("string", "bytes"):
-            zero = "\0" if line.domain == "string" else b"\0"
-            if value.endswith(zero):
-                value, side = value[:-1], 1
-            if value not in self._ranks_of(line).keys:
-                return ABSENT
-        elif line.domain == "boolean" or (line.domain == "number" and not -BIG < value < BIG):
-            return ABSENT
-        return self.key(line, value) + side
 
     # -- matching ----------------------------------------------------------------------------
 

@@ -39,7 +39,6 @@ class Source:
 
     keys: Keys
     died: I64
-    hashes: I64
     conj_row: I32
     cond_off: I64
     cond_line: I32
@@ -49,7 +48,7 @@ class Source:
     sides: U8
     rest: dict[int, list[tuple[str, Constraint]]] = field(default_factory=dict)
     dead: int = 0
-    """How many rows have died, at any version."""
+    """The number of rows that have died, at any version."""
 
     def bury(self, row: int, version: int) -> None:
         """The row is gone from this version on."""
@@ -60,7 +59,6 @@ class Source:
     def encode(cls, pairs: Iterable[tuple[Hashable, Filter]], lines: Lines) -> Source:
         """Filters under keys as arrays."""
         keys: list[Hashable] = []
-        hashes: list[int] = []
         conj_row: list[int] = []
         cond_off, cond_line, cond_inside = [0], [], []
         cut_off, codes, sides = array("q", [0]), array("q"), array("B")
@@ -87,14 +85,12 @@ class Source:
                     cut_off.append(len(codes))
                 cond_off.append(len(cond_line))
             keys.append(key)
-            hashes.append(hash(filter_))
         code_array = np.array(codes, np.int64)
         of_floats = np.repeat(np.array(floating, bool), np.diff(np.array(cut_off)))
         code_array[of_floats] = number_keys(np.array(floats))
         return cls(
             _key_array(keys),
             np.full(len(keys), NEVER, np.int64),
-            np.array(hashes, np.int64),
             np.array(conj_row, np.int32),
             np.array(cond_off, np.int64),
             np.array(cond_line, np.int32),
@@ -144,7 +140,6 @@ class Source:
         return Source(
             self.keys[alive],
             self.died[alive],
-            self.hashes[alive],
             number[self.conj_row[conjs]].astype(np.int32),
             cond_off,
             self.cond_line[conds],
@@ -195,7 +190,6 @@ class Source:
 _ARRAYS = (
     "keys",
     "died",
-    "hashes",
     "conj_row",
     "cond_off",
     "cond_line",

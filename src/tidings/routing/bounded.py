@@ -24,7 +24,7 @@ from tidings.routing.stage import Difference, References
 from tidings.routing.tree import JoinTree
 
 _FIRST: Final[Place] = ()
-"""Where the first run begins: before everything."""
+"""The place where the first run begins: before all others."""
 
 
 class Bounded:
@@ -99,7 +99,7 @@ class _Runs:
         self._cuts = most - 1
         self._order: list[Place] = []
         self._ranked: list[_Candidate] = []
-        """The first `_cuts` of them begin a run."""
+        """Places where a run may begin, best first; one begins at each of the first `_cuts`."""
         self._begins: list[Place] = [_FIRST]
         self._runs: dict[Place, _Run] = {_FIRST: _Run()}
         self._before: dict[Place, Conjunction | None] = {}
@@ -190,7 +190,7 @@ class _Run:
         self._members: dict[Place, Conjunction] = {}
         self._trees: dict[str, JoinTree] = {}
         self._named: dict[str, int] = {}
-        """How many name an attribute."""
+        """For each attribute, the number of members that name it."""
 
     def __len__(self) -> int:
         return len(self._members)

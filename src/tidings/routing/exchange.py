@@ -36,7 +36,7 @@ class Exchange(Part):
     def __init__(
         self, kernel: Kernel, *, subscriptions: str, advertisements: str | None, period: float
     ) -> None:
-        """The strategies by which neighbours are told; None: nobody advertises anything.
+        """Take the strategies by which neighbours are told; None if there are no advertisements.
 
         Small tables are audited after each `period`, in seconds.
         """

@@ -21,11 +21,11 @@ from tidings.events import Conjunction, Constraint, Filter, ValueSet
 from tidings.events.constraint import DOMAINS
 from tidings.events.intervals import NUMBERS, TIMES, Cut, Intervals
 from tidings.events.strings import Strings
-from tidings.routing.forms import is_single, reach
+from tidings.routing.reaches import is_single, reach
 
 MOST_COMPARED: Final = 64
-"""Patterns and sets have to be compared pair by pair to find what joins. A group with more of
-them than this leaves them as they are."""
+"""A group with more patterns and sets than this leaves them as they are: to find what joins, they
+have to be compared pair by pair."""
 
 
 def is_ordered(part: ValueSet) -> bool:

@@ -22,10 +22,10 @@ from tidings.routing.exchange import Exchange
 from tidings.routing.statistics import WANTED
 
 SESSION: Final = "tidings.statistics"
-"""The name of the session, and of the durable subscription. Those of clients are different."""
+"""The name of the node's session and of its durable subscription; no client's has it."""
 _ID: Final = "1"
 _SAVED: Final = 60.0
-"""Seconds after which it is saved how far was listened, while nothing is learnt."""
+"""Seconds between two saves of how far it has listened, while nothing is learnt."""
 
 
 class Learning(Part):
@@ -41,7 +41,7 @@ class Learning(Part):
         """Events that should have been statistics, and were not."""
         self._news: Statistics | None = None
         self._heard: Cursor = {}
-        """How far it has listened since that was saved."""
+        """The positions that it has listened up to and has not saved."""
         self._is_due = False
         self._save_at = -inf
         self._resume_at: Cursor | None = None

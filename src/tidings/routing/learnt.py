@@ -28,7 +28,7 @@ class Learnt(NamedTuple):
 
     share: float
     statistics: Statistics | None
-    """None if nothing is known: no gap is closed then."""
+    """What is known of the events; if it is None, no gap is closed."""
 
     def closed(self, conjunction: Conjunction, name: str) -> Conjunction:
         """The conjunction, with the small gaps of this attribute closed."""

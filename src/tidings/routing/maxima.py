@@ -14,21 +14,21 @@ hang directly below look for another cover or become maximal themselves; the res
 from __future__ import annotations
 
 from tidings.events import Conjunction
-from tidings.routing.forms import Forms
+from tidings.routing.conjunction_index import ConjunctionIndex
 from tidings.routing.stage import Difference, OrderedSet
 
 
 class Maxima:
     """The stage that keeps what no other conjunction covers."""
 
-    __slots__ = ("_above", "_below", "_forms", "_gained", "_lost")
+    __slots__ = ("_above", "_below", "_gained", "_index", "_lost")
 
     def __init__(self) -> None:
         self._above: dict[Conjunction, Conjunction | None] = {}
         """For each conjunction the one it hangs below; None if it is maximal."""
         self._below: dict[Conjunction, OrderedSet] = {}
-        self._forms = Forms()
-        """The maximal ones."""
+        self._index = ConjunctionIndex()
+        """The maximal conjunctions."""
         self._gained: OrderedSet = {}
         self._lost: OrderedSet = {}
 
@@ -61,22 +61,22 @@ class Maxima:
                 self._attach(other, above)
 
     def _insert(self, conjunction: Conjunction) -> None:
-        for other in self._forms.covering(conjunction):
+        for other in self._index.covering(conjunction):
             if _beats(other, conjunction):
                 self._attach(conjunction, other)
                 return
-        for other in self._forms.covered(conjunction):
+        for other in self._index.covered(conjunction):
             self._demote(other)
             self._attach(other, conjunction)
         self._above[conjunction] = None
-        self._forms.add(conjunction)
+        self._index.add(conjunction)
         if conjunction in self._lost:
             del self._lost[conjunction]
         else:
             self._gained[conjunction] = None
 
     def _demote(self, conjunction: Conjunction) -> None:
-        self._forms.remove(conjunction)
+        self._index.remove(conjunction)
         if conjunction in self._gained:
             del self._gained[conjunction]
         else:

@@ -108,9 +108,9 @@ class _Level:
         self._factor = factor
         self._learnt = learnt
         self._groups: dict[Rest, Conjunction | _Group] = {}
-        """A group of one is just that one: most are, and they need no more."""
+        """The group of each rest. A group of one, as most are, is that one conjunction."""
         self._repeated: Counts = {}
-        """How many further times a conjunction has arrived."""
+        """For a conjunction that arrived several times, the number of times after the first."""
 
     @property
     def is_empty(self) -> bool:

@@ -1,4 +1,4 @@
-"""The oracle of reductions: each strategy as a function of the multiset, as simple as can be.
+"""The oracle of routing: each strategy as a function of the multiset, as simple as can be.
 
 It recomputes everything from scratch and compares everything with everything. What it returns
 is the definition; the incremental versions must equal it at any time.
@@ -52,6 +52,11 @@ def reduce(
     if name == "bounded":
         found = _maximal(_bounded(found, most))
     return {Filter([c]): 1 for c in sorted(found, key=str)}
+
+
+def overlapping(filter: Filter, among: Iterable[Filter]) -> list[Filter]:
+    """Those that overlap the filter: what an index of them has to find."""
+    return [other for other in among if other.overlaps(filter)]
 
 
 # -- covering ----------------------------------------------------------------------------------

@@ -63,7 +63,7 @@ class Net:
         self._counts: dict[Filter, int] = {}
 
     def note(self, filter: Filter, count: int) -> None:
-        """So many more of it, or fewer if negative."""
+        """Add `count` copies of the filter, or take them away if it is negative."""
         total = self._counts.get(filter, 0) + count
         if total:
             self._counts[filter] = total

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from tidings.events import Filter, TidingsError
-from tidings.routing.overlaps import Overlaps
+from tidings.routing.filter_index import FilterIndex
 from tidings.routing.reduction import Change, Net, Reduction
 from tidings.routing.statistics import Statistics
 
@@ -34,9 +34,9 @@ class Restricted:
 
     def __init__(self, inner: Reduction, *, to: Iterable[Filter] | None) -> None:
         self._inner = inner
-        self._ads: Overlaps | None = None if to is None else Overlaps()
+        self._ads: FilterIndex | None = None if to is None else FilterIndex()
         self._counts: dict[Filter, int] = {}
-        self._seen = Overlaps()
+        self._seen = FilterIndex()
         """All filters of the inner output, to be found by a new advertisement."""
         self._output: dict[Filter, int] = {}
         self._net = Net()
@@ -97,7 +97,7 @@ class Restricted:
         self._follow()
         return MappingProxyType(self._output)
 
-    def _restricting(self) -> Overlaps:
+    def _restricting(self) -> FilterIndex:
         if self._ads is None:
             raise TidingsError("not restricted to advertisements, so none can come or go")
         return self._ads

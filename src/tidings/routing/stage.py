@@ -3,7 +3,10 @@
 A stage keeps the outcome of one step up to date. It is told which conjunctions its input has
 gained and lost, and says the same of its output, so stages can be put behind one another::
 
-    filters ──▶ conjunctions ──▶ Merging ──▶ Maxima ──▶ (Bounded ──▶ Maxima) ──▶ told
+    covering               References ─▶ Maxima ─▶ told
+    merging, imperfect,    References ─▶ Maxima ─▶ Merging ─▶ Maxima ─▶ told
+      learnt
+    bounded                References ─▶ Maxima ─▶ Merging ─▶ Maxima ─▶ Bounded ─▶ Maxima ─▶ told
 
 Dictionaries stand for sets everywhere, because their order does not depend on how Python
 happens to hash strings in this process.

@@ -27,7 +27,7 @@ from tidings.events import Conjunction, Constraint, Filter, Notification, Tiding
 from tidings.events.intervals import AFTER, BEFORE, NUMBERS, STRINGS, TIMES, Cut, Intervals
 from tidings.events.strings import Strings
 from tidings.events.values import STRING
-from tidings.routing.forms import is_single
+from tidings.routing.reaches import is_single
 
 ABOUT: Final = "tidings.statistics"
 DISTRIBUTION: Final = "distribution"
@@ -35,11 +35,11 @@ CONTENT: Final = "content"
 LONGEST: Final = 1 << 20
 """Statistics of more characters than this are not read."""
 LONGEST_LISTED: Final = 200
-"""Strings of more characters are not listed, however frequent they are."""
+"""Strings of more characters than this are not listed, however frequent they are."""
 GREATEST: Final = 1e300
-"""The difference of two such numbers is still one. Those beyond are told as if they were it."""
+"""Numbers beyond this one are told as this one, so that the difference of two is a number."""
 _EXACT: Final = 1 << 53
-"""Up to here each whole number is a double."""
+"""Each whole number up to this one is a double."""
 _FIRST: Final = datetime.min.replace(tzinfo=UTC)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST: Final = datetime.max.replace(tzinfo=UTC)
@@ -58,9 +58,9 @@ class Distribution(msgspec.Struct, frozen=True):
     """
 
     share: float
-    """Of all events, how many have such a value."""
+    """The share of all events that have such a value."""
     quantiles: tuple[float, ...]
-    """From the least to the greatest, at least two."""
+    """The quantiles from the least to the greatest, at least two."""
 
     def __post_init__(self) -> None:
         _check_share(self.share)
@@ -116,9 +116,9 @@ class Attribute(msgspec.Struct, frozen=True):
     number: Distribution | None = None
     time: Distribution | None = None
     strings: dict[str, float] = {}
-    """The most frequent strings."""
+    """The most frequent strings, each with its share."""
     unlisted: float = 0.0
-    """All other strings together."""
+    """The share of all other strings together."""
 
     def __post_init__(self) -> None:
         for share in (self.present, self.unlisted, *self.strings.values()):

@@ -21,9 +21,9 @@ class Sweep:
         self._factor = factor
         self._stretches: list[Stretch] = []
         self._so_far: list[Stretch | None] = []
-        """None only for one that is about to be swept."""
+        """For each stretch the hull so far; None for one that is about to be swept."""
         self.hulls: dict[Cut, Cut] = {}
-        """Where each hull begins: where it ends. No two begin at the same place."""
+        """For each place where a hull begins, the place where it ends."""
 
     def add(self, stretch: Stretch) -> None:
         """One more interval."""

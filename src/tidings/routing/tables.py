@@ -1,6 +1,6 @@
 """Tables: what each port wants, and what each neighbour is to be told of it.
 
-A *port* is whoever may want something: a client's session or a neighbour. For each neighbour a
+A *port* is what may want something: a client's session or a neighbour. For each neighbour a
 reduction is fed with what all the other ports want. Everything but the tables themselves can be
 computed from them, and `audit` does that where it finds them at odds.
 """
@@ -14,6 +14,7 @@ from typing import Final, Generic, TypeVar
 from tidings.events import Filter, Notification
 from tidings.matching import Index
 from tidings.routing import Change, Restricted, Statistics, reduction
+from tidings.routing.filter_index import FilterIndex
 
 P = TypeVar("P", bound=Hashable)
 
@@ -21,14 +22,14 @@ Table = dict[Filter, int]
 NOTHING: Mapping[Filter, int] = {}
 _FEW: Final = 2
 _REMEMBERED: Final = 4_096
-"""Of events that are alike in the few attributes that matter, so many are remembered."""
+"""Answers remembered between changes, where few attributes of an event matter."""
 
 
 class Tables(Generic[P]):
     """The tables of all ports.
 
     With `limits` (the tables of advertisements), a neighbour is told only what overlaps
-    something in its table there; whoever changes that table says so by `restrict`.
+    something in its table there; a change of that table is followed by `restrict`.
 
     >>> tables = Tables[str]()
     >>> tables.open("north", "covering")
@@ -48,14 +49,16 @@ class Tables(Generic[P]):
         self._reductions: dict[P, Restricted] = {}
         self._holders: dict[Filter, set[P]] = {}
         self._index: Index | None = None
+        self._overlaps: FilterIndex | None = None
+        """The filters that anybody wants; None until somebody asks for overlaps."""
         self._names: Counter[str] = Counter()
-        """How many filters name an attribute."""
+        """For each attribute, the number of filters that name it."""
         self._found: dict[tuple[object, ...], frozenset[P]] = {}
-        """Who wants events with these values, since the last change."""
+        """For the values of an event, the ports that want it; emptied by each change."""
         self.statistics: Statistics | None = None
         """What is known of the events."""
         self.repairs = 0
-        """How often something computed did not fit the tables."""
+        """Times that something computed did not fit the tables."""
         # Sums of hashes of what each reduction was fed, limited to, and has told: see `audit`.
         self._fed: dict[P, int] = {}
         self._admitted: dict[P, int] = {}
@@ -199,7 +202,11 @@ class Tables(Generic[P]):
 
     def overlap(self, filter: Filter) -> bool:
         """Whether somebody wants something that this filter matches."""
-        return any(held.overlaps(filter) for held in self._holders)
+        if self._overlaps is None:
+            self._overlaps = FilterIndex()
+            for held in self._holders:
+                self._overlaps.add(held)
+        return self._overlaps.is_overlapped(filter)
 
     def _asked(self, notification: Notification) -> tuple[object, ...] | None:
         """All that matters of an event here, if that is few strings, which are likely to recur.
@@ -219,6 +226,8 @@ class Tables(Generic[P]):
                 self._names.update(_names(filter_))
                 if self._index is not None:
                     self._index.add(filter_, filter_)
+                if self._overlaps is not None:
+                    self._overlaps.add(filter_)
             holders.add(port)
             return
         holders.remove(port)
@@ -227,6 +236,8 @@ class Tables(Generic[P]):
             self._names -= Counter(_names(filter_))
             if self._index is not None:
                 self._index.remove(filter_)
+            if self._overlaps is not None:
+                self._overlaps.remove(filter_)
 
     # -- auditing ------------------------------------------------------------------------------
 
@@ -253,7 +264,7 @@ class Tables(Generic[P]):
         return (
             self._holders == self._computed_holders()
             and self._names == self._computed_names()
-            and (self._index is None or len(self._index) == len(self._holders))
+            and all(i is None or len(i) == len(self) for i in (self._index, self._overlaps))
         )
 
     def _computed_names(self) -> Counter[str]:
@@ -261,7 +272,7 @@ class Tables(Generic[P]):
 
     def _repair(self) -> None:
         self.repairs += 1
-        self._holders, self._index = self._computed_holders(), None
+        self._holders, self._index, self._overlaps = self._computed_holders(), None, None
         self._names = self._computed_names()
         self._found.clear()
         for neighbour in self._reductions:

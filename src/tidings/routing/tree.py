@@ -24,7 +24,7 @@ class JoinTree:
         self._nodes: list[Constraint | None] = [None, None]
         self._leaves: dict[Constraint, int] = {}
         self._counts: dict[Constraint, int] = {}
-        """Only of those that are there more than once."""
+        """The number of copies of each constraint that is there more than once."""
         self._free: list[int] = [1]
 
     def __len__(self) -> int:

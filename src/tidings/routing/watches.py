@@ -12,7 +12,7 @@ from tidings.protocol.requests import Accepted, Interest, Unsubscribe, Watch
 from tidings.routing.exchange import Exchange
 
 _COMPARED: Final = 20_000
-"""Filters that are compared each time when answers are computed anew."""
+"""Filters that all answers computed anew at a time may have to be compared with."""
 
 
 class Watches(Part):

@@ -150,7 +150,6 @@ class FilterFile:
         self.source = Source(
             keys=np.arange(count, dtype=np.int32),
             died=np.full(count, NEVER, np.int64),
-            hashes=np.zeros(count, np.int64),  # for queries of filters, which are not asked here
             rest=_rest(values),
             **{name: arrays[name] for name in _ARRAYS},
         )

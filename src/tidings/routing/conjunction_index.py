@@ -1,4 +1,4 @@
-"""Forms: finding the conjunctions that cover another one, or are covered by it.
+"""Conjunction index: finds the conjunctions that cover another one, or that it covers or overlaps.
 
 Conjunctions that name the same attributes, and ask for a single value in the same ones of them,
 have one *form*. What can cover `symbol = 'DIS' AND price < 10`? Only what has the form
@@ -8,134 +8,35 @@ have one *form*. What can cover `symbol = 'DIS' AND price < 10`? Only what has t
 and where a form asks for single values, they must be the same: one look into a dictionary. There
 are few forms, since people ask the same kinds of questions, and forms are found by their names.
 
-What is left is compared as numbers first. Each constraint has a *reach* on the line of floats,
-rounded so that a range within another one has its reach within the other's; and a *mark*, a set
-of 64 bits, so that a list within another one has its bits among the other's. A large form keeps
+What is left is compared as numbers first: by reach and mark (see `reaches`). A large form keeps
 both in arrays and compares them all at once; the algebra decides about the few that are left.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping
-from datetime import datetime
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from tidings.events import Conjunction, Constraint
-from tidings.events.intervals import BYTE_STRINGS, NUMBERS, STRINGS, TIMES, Cut, Intervals
-from tidings.events.strings import Strings
+from tidings.routing.reaches import ALL_BITS, is_single, mark, reach
 from tidings.routing.stage import OrderedSet
 
 _LARGE: Final = 24
-"""From so many conjunctions on, a form keeps arrays."""
+"""A form that holds at least this many conjunctions is searched by arrays."""
 _EACH: Final = 256
-"""So many rows are compared in the time that the algebra takes for one."""
-
-_remembered = lru_cache(maxsize=1 << 15)
-"""The reductions of all neighbours ask the same of the same filters."""
+"""Rows of arrays compared in the time that the algebra takes for one conjunction."""
 
 Floats = npt.NDArray[np.float64]
 Bits = npt.NDArray[np.uint64]
 Rows = npt.NDArray[np.intp]
+Flags = npt.NDArray[np.bool_]
 
 
-def is_single(constraint: Constraint) -> bool:
-    """Whether one value, or absence, is all that it admits."""
-    if constraint.others:
-        return False
-    if not constraint.parts:
-        return constraint.absent
-    if constraint.absent or len(constraint.parts) > 1:
-        return False
-    (part,) = constraint.parts.values()
-    if part.__class__ is Strings and not part.passing and not part.failing:
-        part = part.intervals
-    if part.__class__ is not Intervals:
-        return False
-    cuts = part.cuts
-    if len(cuts) == 2 and not part.inside and cuts[0][0].__class__ is str:
-        return bool(cuts[1][0] == cuts[0][0] + "\0")
-    if len(cuts) > 2:
-        return False
-    values = part.values()
-    return values is not None and len(values) == 1
-
-
-# -- reaches -----------------------------------------------------------------------------------
-
-_EVERYWHERE: Final = (-math.inf, math.inf)
-_PLACED: Final = (NUMBERS, STRINGS, TIMES, BYTE_STRINGS)
-
-
-@_remembered
-def reach(constraint: Constraint) -> tuple[float, float]:
-    """A stretch of the line of floats that holds all its values.
-
-    Of two constraints in one domain, the one within the other has its reach within the other's,
-    and two that overlap have reaches that do. What is in several domains reaches everywhere.
-    """
-    if constraint.others or constraint.absent or len(constraint.parts) != 1:
-        return _EVERYWHERE
-    (part,) = constraint.parts.values()
-    if part.__class__ is Strings:
-        part = part.intervals
-    if part.__class__ is not Intervals or part.order not in _PLACED or not part.cuts:
-        return _EVERYWHERE
-    cuts = part.cuts
-    low = -math.inf if part.inside else _place(cuts[0])
-    high = math.inf if part.inside ^ (len(cuts) & 1) else _place(cuts[-1])
-    return low, high
-
-
-def _place(cut: Cut) -> float:
-    """Where a value is on the line: never in another order than the values are."""
-    value: Any = cut[0]
-    if isinstance(value, str):
-        value = value[:6].encode()
-    elif isinstance(value, datetime):
-        return value.timestamp()
-    if isinstance(value, bytes):
-        return float(int.from_bytes(value[:6].ljust(6, b"\0"), "big"))
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf if value > 0 else -math.inf
-
-
-_ALL_BITS: Final = 2**64 - 1
-
-
-@_remembered
-def mark(constraint: Constraint) -> int:
-    """One bit for each value of a list, all bits for what is no list.
-
-    Of two constraints, the one within the other has its bits among the other's: what lies within
-    a list is a list. The bits are Python's hashes and differ from process to process.
-    """
-    if constraint.others or constraint.absent or len(constraint.parts) != 1:
-        return _ALL_BITS
-    (part,) = constraint.parts.values()
-    if part.__class__ is Strings:
-        part = part.intervals
-    if part.__class__ is not Intervals or part.inside or len(part.cuts) & 1:
-        return _ALL_BITS
-    values = part.values()
-    if values is None:
-        return _ALL_BITS
-    bits = 0
-    for value in values:
-        bits |= 1 << (hash(value) & 63)
-    return bits
-
-
-# -- forms -------------------------------------------------------------------------------------
-
-
-class Form:
+class _Form:
     """The conjunctions of one form."""
 
     __slots__ = ("_by_value", "_by_values", "_places", "_rows", "_table", "names", "singles")
@@ -147,7 +48,7 @@ class Form:
         self._places: dict[Conjunction, int] = {}
         self._by_values: dict[tuple[Constraint, ...], OrderedSet] = {}
         self._by_value: dict[tuple[str, Constraint], OrderedSet] = {}
-        """Only where there are several single values, so that some of them can be asked for."""
+        """Conjunctions by one of their single values; empty where there is only one."""
         self._table: _Table | None = None
 
     def __len__(self) -> int:
@@ -161,10 +62,6 @@ class Form:
             posting[conjunction] = None
         if self._table is not None:
             self._table.note(row, conjunction)
-        elif len(self._rows) >= _LARGE:
-            self._table = _Table(self.names)
-            for each, known in enumerate(self._rows):
-                self._table.note(each, known)
 
     def remove(self, conjunction: Conjunction) -> None:
         row = self._places.pop(conjunction)
@@ -208,15 +105,27 @@ class Form:
                 return ()
             if self._is_short(posting):
                 return posting
-        if self._table is None:
-            return self._rows
-        names = [n for n in self.names if n not in self.singles]
-        return self._numbered(self._table.around(len(self._rows), asked, names))
+        ranges = {n: asked[n] for n in self.names if n not in self.singles}
+        return self._compared(ranges, _AROUND)
 
     def covered(
         self, asked: Mapping[str, Constraint], singles: tuple[str, ...]
     ) -> Iterable[Conjunction]:
         """All that it may cover; it names some of our attributes, and `singles` of ours singly."""
+        return self._with_values(asked, singles, _WITHIN)
+
+    def overlapping(
+        self, asked: Mapping[str, Constraint], singles: tuple[str, ...]
+    ) -> Iterable[Conjunction]:
+        """All that it may overlap; it asks for single values of `singles`."""
+        shared = {name: asked[name] for name in self.names if name in asked}
+        same = tuple([name for name in self.singles if name in singles])
+        return self._with_values(shared, same, _TOUCHING)
+
+    def _with_values(
+        self, asked: Mapping[str, Constraint], singles: tuple[str, ...], relation: _Relation
+    ) -> Iterable[Conjunction]:
+        """All of these single values, if they are few; else all that may relate to it."""
         postings: list[OrderedSet | None] = []
         if singles and len(singles) == len(self.singles):
             postings = [self._by_values.get(tuple([asked[name] for name in singles]))]
@@ -230,17 +139,44 @@ class Form:
                 shortest = posting
         if shortest is not None and self._is_short(shortest):
             return shortest
-        if self._table is None:
-            return self._rows
-        return self._numbered(self._table.within(len(self._rows), asked))
+        return self._compared(asked, relation)
 
     def _is_short(self, posting: OrderedSet) -> bool:
-        return self._table is None or len(posting) <= _LARGE + len(self._rows) // _EACH
+        return len(posting) <= _LARGE + len(self._rows) // _EACH
 
-    def _numbered(self, rows: Rows | None) -> list[Conjunction]:
-        if rows is None:
+    def _compared(
+        self, asked: Mapping[str, Constraint], relation: _Relation
+    ) -> Iterable[Conjunction]:
+        """All that may relate to it, by the reaches and marks of these attributes."""
+        if not asked or len(self._rows) < _LARGE:
             return self._rows
-        return [self._rows[row] for row in rows.tolist()]
+        if self._table is None:
+            self._table = _Table(self.names)
+            for row, known in enumerate(self._rows):
+                self._table.note(row, known)
+        rows = self._table.rows(len(self._rows), asked, relation)
+        return map(self._rows.__getitem__, rows)
+
+
+class _Relation(NamedTuple):
+    """What holds of reaches and of marks wherever one constraint relates to another."""
+
+    reaches: Callable[[Floats, Floats, float, float], Flags]
+    marks: Callable[[Bits, np.uint64], Flags]
+
+
+_AROUND: Final = _Relation(
+    lambda begins, ends, low, high: (begins <= low) & (ends >= high),
+    lambda marks, bits: (bits & ~marks) == 0,
+)
+_WITHIN: Final = _Relation(
+    lambda begins, ends, low, high: (begins >= low) & (ends <= high),
+    lambda marks, bits: (marks & ~bits) == 0,
+)
+_TOUCHING: Final = _Relation(
+    lambda begins, ends, low, high: (begins <= high) & (ends >= low),
+    lambda marks, bits: (marks & bits) != 0,
+)
 
 
 class _Table:
@@ -255,7 +191,7 @@ class _Table:
         self._ends: Floats = np.empty((len(names), 4 * _LARGE))
         self._marks: Bits = np.empty((len(names), 4 * _LARGE), np.uint64)
         self._lists: set[str] = set()
-        """The attributes of which there ever was a list."""
+        """The attributes that some conjunction has asked a list of values of."""
 
     def note(self, row: int, conjunction: Conjunction) -> None:
         """Fill a row."""
@@ -267,7 +203,7 @@ class _Table:
             constraint = conjunction.constraints[name]
             self._begins[column, row], self._ends[column, row] = reach(constraint)
             self._marks[column, row] = bits = mark(constraint)
-            if bits != _ALL_BITS:
+            if bits != ALL_BITS:
                 self._lists.add(name)
 
     def move(self, row: int, to: int) -> None:
@@ -275,67 +211,45 @@ class _Table:
         for part in (self._begins, self._ends, self._marks):
             part[:, to] = part[:, row]
 
-    def around(
-        self, count: int, asked: Mapping[str, Constraint], names: Iterable[str]
-    ) -> Rows | None:
-        """Which of the first `count` rows may cover it, by these attributes; None if all may."""
-        rows: Rows | None = None
-        for name in names:
-            begins, ends, marks = self._of(name, count, rows)
-            low, high = reach(asked[name])
-            fits = (begins <= low) & (ends >= high)
-            if name in self._lists:
-                fits &= (np.uint64(mark(asked[name])) & ~marks) == 0
-            rows = fits.nonzero()[0] if rows is None else rows[fits]
-            if not len(rows):
-                break
-        return rows
-
-    def within(self, count: int, asked: Mapping[str, Constraint]) -> Rows | None:
-        """Which of the first `count` rows it may cover; None if all may be."""
-        rows: Rows | None = None
+    def rows(self, count: int, asked: Mapping[str, Constraint], relation: _Relation) -> list[int]:
+        """Which of the first `count` rows may relate to it, by all of these attributes."""
+        chosen: slice | Rows = slice(count)
         for name, constraint in asked.items():
-            begins, ends, marks = self._of(name, count, rows)
-            low, high = reach(constraint)
-            fits = (begins >= low) & (ends <= high)
-            bits = mark(constraint)
-            if bits != _ALL_BITS:
-                fits &= (marks & ~np.uint64(bits)) == 0
-            rows = fits.nonzero()[0] if rows is None else rows[fits]
-            if not len(rows):
+            column, bits = self._columns[name], mark(constraint)
+            begins, ends = self._begins[column][chosen], self._ends[column][chosen]
+            fits = relation.reaches(begins, ends, *reach(constraint))
+            if bits != ALL_BITS or name in self._lists:
+                fits &= relation.marks(self._marks[column][chosen], np.uint64(bits))
+            chosen = fits.nonzero()[0] if isinstance(chosen, slice) else chosen[fits]
+            if not len(chosen):
                 break
+        assert not isinstance(chosen, slice)
+        rows: list[int] = chosen.tolist()
         return rows
-
-    def _of(self, name: str, count: int, rows: Rows | None) -> tuple[Floats, Floats, Bits]:
-        column = self._columns[name]
-        columns = self._begins[column], self._ends[column], self._marks[column]
-        if rows is None:
-            return columns[0][:count], columns[1][:count], columns[2][:count]
-        return columns[0][rows], columns[1][rows], columns[2][rows]  # few are left after the first
 
 
 def _twice(part: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return np.concatenate((part, np.empty_like(part)), axis=1)
 
 
-class Forms:
-    """A set of conjunctions that knows which ones cover another, and which ones it covers."""
+class ConjunctionIndex:
+    """Conjunctions, found by others that they cover, that cover them, or that they overlap."""
 
     __slots__ = ("_by_first", "_by_name", "_forms")
 
     def __init__(self) -> None:
-        self._forms: dict[tuple[tuple[str, ...], tuple[str, ...]], Form] = {}
-        self._by_first: dict[str, dict[int, Form]] = {}
-        """By the first attribute; "", which is no name, if there is none."""
-        self._by_name: dict[str, dict[int, Form]] = {"": {}}
-        """By every attribute, and all of them under ""."""
+        self._forms: dict[tuple[tuple[str, ...], tuple[str, ...]], _Form] = {}
+        self._by_first: dict[str, dict[int, _Form]] = {}
+        """Forms by the first attribute they name; those that name none are under ""."""
+        self._by_name: dict[str, dict[int, _Form]] = {"": {}}
+        """Forms by each attribute they name; all of them are under "", too."""
 
     def add(self, conjunction: Conjunction) -> None:
         """Add one that is not there."""
         key = _form_of(conjunction)
         form = self._forms.get(key)
         if form is None:
-            form = self._forms[key] = Form(*key)
+            form = self._forms[key] = _Form(*key)
             self._by_first.setdefault(key[0][0] if key[0] else "", {})[id(form)] = form
             for name in ("", *key[0]):
                 self._by_name.setdefault(name, {})[id(form)] = form
@@ -390,8 +304,16 @@ class Forms:
             if conjunction.covers(candidate)
         ]
 
+    def overlapping(self, conjunction: Conjunction) -> Iterator[Conjunction]:
+        """Those that overlap it, itself among them if it is there."""
+        _, singles = _form_of(conjunction)
+        for form in self._forms.values():
+            for candidate in form.overlapping(conjunction.constraints, singles):
+                if candidate.overlaps(conjunction):
+                    yield candidate
 
-@_remembered
+
+@lru_cache(maxsize=1 << 15)
 def _form_of(conjunction: Conjunction) -> tuple[tuple[str, ...], tuple[str, ...]]:
     constraints = conjunction.constraints
     singles = tuple([name for name, c in constraints.items() if is_single(c)])
