@@ -96,3 +96,14 @@ def test_a_change_that_damage_makes_impossible_mends_it() -> None:
     tables.change("client", removed={Filter.parse("x = 1"): 1})
     assert tables.repairs == 1
     assert dict(tables.told("north")) == {}
+
+
+def test_an_audit_mends_an_index_of_overlaps_that_has_lost_a_filter() -> None:
+    tables, wanted = Tables[str](), Filter.parse("x = 1")
+    tables.change("client", {wanted: 1})
+    assert tables.overlap(wanted)
+    assert tables._overlaps is not None
+    tables._overlaps.remove(wanted)
+    assert not tables.overlap(wanted)
+    assert not tables.audit()
+    assert tables.overlap(wanted)
