@@ -307,9 +307,9 @@ class Broker:
         for name, ways in doubles.items():
             yield name, ways.values()
         if isinstance(node.trees, Tree):
-            for name, peers in node.trees.doubles().items():
+            for name, found in node.trees.doubles().items():
                 if name not in doubles:
-                    yield name, [(name, peer) if peer != self.name else (peer,) for peer in peers]
+                    yield name, found
 
     def _lake_status(self, lake: LakeProgress) -> LakeStatus:
         held = lake.held
