@@ -8,8 +8,10 @@ root: what hangs on the broker cannot offer that, so there is no loop among brok
 in the same root, and nothing to count to infinity. (One that has just restarted has forgotten what
 it offered, and may be part of a loop for a moment; not to be would mean to wait for newer beats at
 every start.) A root that no longer beats is forgotten everywhere within `expiry`, however long its
-last beat is passed around, because only a beat not heard before counts. Whatever state it starts
-from, the network agrees on the tree of the root that is alive, within `bound`.
+last beat is passed around, because only a beat not heard before counts. A beat that is long over
+is denied: whoever offers it is told the newest, and passes that on, so that a root which has
+forgotten how far it was goes beyond it. Whatever state it starts from, the network agrees on the
+tree of the root that is alive, within `bound`.
 
 One tree is shared by all publishers, so a broker keeps one table for each neighbour and not one
 for each neighbour and source; what that costs is the detour of an event whose shortest path is
@@ -28,7 +30,7 @@ from tidings.protocol.messages import Offer
 _LAG: Final = 2
 """An offer may be so many beats behind the newest: further behind, it hangs on a dead branch."""
 _FARTHEST: Final = 256
-"""No offer from farther away counts: only damage could have brought it about."""
+"""An offer from as far away does not count: it only tells how far the beats of its root are."""
 _TURNS: Final = 4
 """Turns after which a process counts as one of several of its name. One that has been restarted or
 moved takes one turn, and the one before it, whose last beats may come late, two at most."""
@@ -178,16 +180,35 @@ class Tree:
         if offer.number <= number and now - at < self._expiry:
             return False
         self._latest[neighbour] = (offer.number, now)
-        self._offers[neighbour] = offer
+        self._heard_at[neighbour] = now
         self._peers[neighbour] = None
-        self._note_root(neighbour, offer, now)
         if offer.root == self.name:  # what it does not remember to have beaten, it goes beyond
             self._own = max(self._own, offer.beat)
-        self._heard_at[neighbour] = now
         newest = self._newest.get(offer.root)
+        is_denial = offer.distance >= _FARTHEST
+        if not is_denial:
+            self._offers[neighbour] = offer
+            self._note_root(neighbour, offer, now)
         if newest is None or offer.beat > newest[0]:
             self._newest[offer.root] = (offer.beat, now)
+            if is_denial:
+                for other, each in self._offers.items():
+                    self._deny(other, each)
+        elif not is_denial:
+            self._deny(neighbour, offer)
         return self._choose(now)
+
+    def _deny(self, neighbour: str, offer: Offer) -> None:
+        """Tell whoever offers a beat that is long over which one is the newest.
+
+        If the root itself is told, it goes beyond that: it has forgotten how far it was, or what
+        is remembered here of it is wrong.
+        """
+        newest, _ = self._newest.get(offer.root, (0, 0.0))
+        if offer.beat < newest - _LAG:
+            self._number += 1
+            denial = Offer(self._number, offer.root, newest, _FARTHEST, None)
+            self._told.append(Say(neighbour, denial))
 
     def notice(self, neighbour: str, now: float) -> None:
         """A neighbour has said something, if no offer: it is alive."""
