@@ -24,12 +24,17 @@ class Moving:
         self._guests = list(guests)
         self._told: list[Move] = []
 
-    def move(self, parent: str, address: str) -> None:
+    def move(self, parent: str | None, address: str = "") -> None:
         self.parent, self.address = parent, address
 
     def up(self, peer: str, cost: float, now: float) -> None:
         self.reached.add(peer)
         self._go()
+
+    def part(self, peer: str) -> None:
+        """With the next wake, be reached by it no longer."""
+        self.reached.discard(peer)
+        self._told.append(Part(peer))
 
     def down(self, peer: str, now: float) -> None:
         self.reached.discard(peer)
@@ -49,13 +54,14 @@ class Moving:
         self._go()
 
     def _go(self) -> None:
-        if self.parent == self.at or self.parent not in self.reached:
+        if self.parent == self.at or self.parent not in {*self.reached, None}:
             return
         before, self.at = self.at, self.parent
         if before is not None:
             self.reached.discard(before)
             self._told += [Quit(before), Part(before)]
-        self._told.append(Join(self.parent))
+        if self.parent is not None:
+            self._told.append(Join(self.parent))
 
     def leave(self, now: float) -> None:
         """Nobody cares."""
