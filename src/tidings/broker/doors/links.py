@@ -186,7 +186,7 @@ class Links:
         ours, theirs = self._neighbours[name].role, str(options.get("role", "peer"))
         fitting = _OPPOSITE.get(theirs, "peer")
         reason = None
-        if ours != fitting:
+        if theirs != _OPPOSITE[ours]:
             reason = (
                 f"{name} has {self._name} as its {theirs}, and {self._name} has {name} as its "
                 f'{ours}: under [neighbours], {self._name} needs `role = "{fitting}"` for {name}, '
@@ -217,6 +217,8 @@ class Links:
         instance: object = None,
     ) -> str | None:
         """Take a connection for the link, in the place of another if need be; or why not."""
+        if name not in self._neighbours:  # parted from while it was dialled
+            return f"{name} is no neighbour of {self._name} any longer"
         before = self._up.get(name)
         if before is not None:
             known = self._instances.get(name)
