@@ -38,3 +38,10 @@ def test_of_a_neighbour_its_current_stream_is_shown() -> None:
     text = shown(status(links=(link,), streams=streams))
     assert "12" in text
     assert "871" not in text
+
+
+def test_roles_are_shown_where_there_are_any() -> None:
+    link = LinkStatus("paris", True, True, 0, 0, 0, 0)
+    parent = LinkStatus("oslo", True, True, 0, 0, 0, 0, role="parent")
+    assert "role" not in shown(status(links=(link,)))
+    assert "parent" in shown(status(links=(link, parent)))

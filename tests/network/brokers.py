@@ -10,7 +10,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from time import monotonic
@@ -193,8 +193,11 @@ class Network:
         settings: str = HASTY,
         proxied: bool = False,
         program: Sequence[str] = USUAL,
+        roles: Mapping[tuple[str, str], str] | None = None,
     ) -> None:
+        """`roles` say what the second broker is to the first, where it is no peer."""
         self.links = links
+        self._roles = roles or {}
         self._program = program
         names = sorted({name for link in links for name in link})
         ports = dict(zip(names, free_ports(len(names)), strict=True))
@@ -215,13 +218,17 @@ class Network:
             if name == one:
                 proxy = self.proxies.get((one, other))
                 port = self._ports[other] if proxy is None else proxy.port
-                lines.append(f'{other} = "127.0.0.1:{port}"')
+                lines.append(self._neighbour(name, other, port))
             elif name == other:
                 is_hidden = (one, other) in self.proxies
-                lines.append(
-                    f"{one} = {{}}" if is_hidden else f'{one} = "127.0.0.1:{self._ports[one]}"'
-                )
+                lines.append(self._neighbour(name, one, None if is_hidden else self._ports[one]))
         return "\n".join(lines)
+
+    def _neighbour(self, name: str, other: str, port: int | None) -> str:
+        where = [] if port is None else [f'address = "127.0.0.1:{port}"']
+        role = self._roles.get((name, other))
+        what = [] if role is None else [f'role = "{role}"']
+        return f"{other} = {{{', '.join(where + what)}}}"
 
     async def __aenter__(self) -> Network:
         for proxy in self.proxies.values():

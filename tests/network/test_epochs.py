@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
+import subprocess
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,7 +15,7 @@ from tests.broker.test_continuity import believe, synced
 from tidings.broker.backup import renew
 
 import tidings
-from tests.network.brokers import HASTY, PATIENCE, BrokerProcess, Network, free_ports
+from tests.network.brokers import HASTY, PATIENCE, USUAL, BrokerProcess, Network, free_ports
 from tidings.client import StreamWentBack, Subscription
 from tidings.client.positions import read_cursor
 
@@ -285,6 +287,56 @@ def test_two_far_brokers_of_one_name_are_noticed_between_them(tmp_path: Path) ->
                     assert await numbers(events, 10) == list(range(100, 110))
 
     asyncio.run(run())
+
+
+def test_two_brokers_that_would_both_be_the_root_of_the_tree_are_named(tmp_path: Path) -> None:
+    """Each of them has a tree of its own, so nothing else is heard from one by the other."""
+
+    async def run() -> None:
+        names = ("anna", "bert", "cora", "anna")
+        async with in_a_row(tmp_path, *names) as (_, bert, cora, _):
+            said = await warned([bert, cora])
+            assert "several brokers are named anna" in said
+            shown = await shows(bert, "several brokers are named anna")
+            assert "anna → bert and anna → cora → bert" in shown
+            assert "anna → bert → cora and anna → cora" in shown
+
+    asyncio.run(run())
+
+
+def test_a_root_that_starts_again_is_not_taken_for_two(tmp_path: Path) -> None:
+    """However long it is remembered after it was heard for the last time."""
+
+    async def run() -> None:
+        slow = HASTY.replace("silence = 1.0", "silence = 5.0")
+        async with Network(tmp_path, (("a", "b"), ("b", "c")), settings=slow) as network:
+            await network.agreed()
+            for _ in range(2):
+                network["a"].kill()
+                await network["a"].start()
+                await asyncio.sleep(3)  # more than ten beats, while the one before is remembered
+            for broker in network.brokers.values():
+                assert (await broker.status()).warnings == ()
+                assert "named" not in broker.said
+
+    asyncio.run(run())
+
+
+async def shows(broker: BrokerProcess, text: str) -> str:
+    """What `tidings network` prints, once this is in it."""
+    command = [*USUAL, "network", "--url", broker.url]
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            done = await asyncio.to_thread(
+                subprocess.run,
+                command,
+                capture_output=True,
+                text=True,
+                env={**os.environ, "COLUMNS": "400"},
+            )
+            if text in done.stdout:
+                return done.stdout
+            await asyncio.sleep(0.2)
 
 
 def test_a_neighbour_that_was_cut_off_by_its_power_comes_back_at_once(tmp_path: Path) -> None:

@@ -1,15 +1,19 @@
-"""Brokers agree on a tree: whatever they believed before, and without lasting loops."""
+"""Brokers agree on the tree of shortest ways from the smallest name, and without lasting loops.
+
+What holds for any overlay is in `test_trees`.
+"""
 
 from __future__ import annotations
 
 from random import Random
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tidings.overlay import Tree
+from tidings.overlay import Join, Say, Tree
 from tidings.protocol.messages import Offer
-from tidings.simulation.topology import Topology, random_graph
+from tidings.simulation.topology import Topology, line, random_graph
 
 PERIOD, EXPIRY, LATENCY = 1.0, 4.5, 0.05
 
@@ -33,34 +37,31 @@ class Forest:
         self.restarted[name] = self.now
 
     def _tree(self, name: str, incarnation: int) -> Tree:
-        return Tree(name, incarnation=incarnation, period=PERIOD, expiry=EXPIRY)
+        peers = self.topology.neighbours(name)
+        return Tree(name, incarnation=incarnation, period=PERIOD, expiry=EXPIRY, peers=peers)
 
     def run(self, until: float) -> None:
         while self.now < until:
             self.now += LATENCY
-            for name, tree in list(self.trees.items()):
-                for silent in tree.silent(self.now):
-                    if tree.lose(silent, self.now):
-                        self._tell(name)
+            for name, tree in self.trees.items():
                 if self.now >= tree.due:
-                    tree.beat_on(self.now)
+                    tree.wake(self.now)
                     self._tell(name)
             arrived = [each for each in self.under_way if each[0] <= self.now]
             self.under_way = [each for each in self.under_way if each[0] > self.now]
             for _, source, target, offer in arrived:
-                tree = self.trees.get(target)
-                if tree is not None and tree.take(source, offer, self.now):
+                if target in self.trees:
+                    self.trees[target].hear(source, offer, self.now)
                     self._tell(target)
             if self.is_honest:
                 self.check_no_loop()
 
     def _tell(self, name: str) -> None:
-        for neighbour in self.topology.neighbours(name):
-            is_cut = frozenset((name, neighbour)) in self.cut
-            if not is_cut and self.random.random() >= self.loss:
+        for move in self.trees[name].moves():
+            is_cut = frozenset((name, move.peer)) in self.cut
+            if isinstance(move, Say) and not is_cut and self.random.random() >= self.loss:
                 delay = self.random.random() * LATENCY
-                offer = self.trees[name].offer()
-                self.under_way.append((self.now + delay, name, neighbour, offer))
+                self.under_way.append((self.now + delay, name, move.peer, move.packet))
 
     def check_no_loop(self) -> None:
         for name in self.trees:
@@ -124,14 +125,41 @@ def test_a_root_that_never_was_is_forgotten() -> None:
     forest.is_honest = False
     for name, tree in forest.trees.items():
         neighbour = topology.neighbours(name)[0]
-        tree.take(neighbour, Offer(0, "a ghost", 1 << 60, 0, None), 0.0)
+        tree.hear(neighbour, Offer(0, "a ghost", 1 << 60, 0, None), 0.0)
     forest.run(Tree.bound(period=PERIOD, expiry=EXPIRY, latency=LATENCY, diameter=4))
+    forest.check_agreed()
+
+
+def test_a_root_that_never_was_stays_if_any_offer_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the distance alone nobody finds out: it may rise for ever."""
+    monkeypatch.setattr(Tree, "_is_valid", lambda self, offer, now: offer.root < self.name)
+    with pytest.raises(AssertionError):
+        test_a_root_that_never_was_is_forgotten()
+
+
+def test_a_root_that_has_forgotten_its_beats_is_followed_again_at_once() -> None:
+    forest = Forest(line(6), 1)
+    forest.run(5 * PERIOD)
+    forest.is_honest = False
+    forest.trees["b0"] = forest._tree("b0", 0)
+    forest.run(forest.now + 3 * PERIOD)
+    forest.check_agreed()
+
+
+def test_a_beat_that_never_was_is_gone_beyond_by_the_root_at_once() -> None:
+    forest = Forest(line(6), 1)
+    forest.run(5 * PERIOD)
+    forest.is_honest = False
+    forest.trees["b5"]._newest["b0"] = (1 << 50, forest.now)
+    forest.run(forest.now + 3 * PERIOD)
     forest.check_agreed()
 
 
 def test_an_offer_that_was_overtaken_changes_nothing() -> None:
     tree = Tree("b1", incarnation=1, period=PERIOD, expiry=EXPIRY)
-    tree.take("b0", Offer(2, "b0", 11, 0, None), 0.0)
+    tree.hear("b0", Offer(2, "b0", 11, 0, None), 0.0)
     assert tree.parent == "b0"
-    assert not tree.take("b0", Offer(1, "b0", 10, 0, None), 0.1)
+    assert Join("b0") in tree.moves()
+    tree.hear("b0", Offer(1, "b0", 10, 0, None), 0.1)
+    assert tree.moves() == []
     assert tree.parent == "b0"

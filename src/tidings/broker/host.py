@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from math import inf
 from time import monotonic, time
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from tidings.broker.commits import Commits
 from tidings.broker.copying import Copier
@@ -23,7 +23,9 @@ from tidings.protocol import (
     SESSION,
     Accepted,
     Append,
+    Connect,
     Deliver,
+    Disconnect,
     Effect,
     Event,
     Input,
@@ -59,6 +61,19 @@ _TRIES: Final = 5
 _Found: TypeAlias = tuple[int, int, tuple[Event, ...]]
 
 
+class Dialler(Protocol):
+    """Whoever connects to neighbours."""
+
+    def meet(self, name: str, address: str) -> None:
+        """There is another neighbour, or one that there was is one again."""
+
+    def part(self, name: str) -> None:
+        """It is a neighbour no longer."""
+
+    def begin(self) -> None:
+        """Nobody is a neighbour but those that were configured."""
+
+
 class Host:
     """A node, its store, and the connections to whoever it talks to.
 
@@ -75,6 +90,7 @@ class Host:
         self.metrics = metrics
         self.sessions: dict[str, Outlet] = {}
         self.links: dict[str, Outlet] = {}
+        self.dialler: Dialler | None = None
         self.raised = store.raised
         """Why the current epoch has begun, if that was when the store was opened, or later."""
         self._attached: set[str] = set()
@@ -94,6 +110,8 @@ class Host:
         self._performers: dict[type, Callable[[Any], None]] = {
             Deliver: self._deliver,
             Send: self._send,
+            Connect: self._connect,
+            Disconnect: self._disconnect,
             Reply: self._reply,
             Wake: self._wake,
             Store: commits.store,
@@ -111,6 +129,8 @@ class Host:
 
     def _start_node(self) -> None:
         self._wake_by(inf)
+        if self.dialler is not None:
+            self.dialler.begin()
         self._perform(self.node.start(monotonic(), time()))
         for name in self._neighbours:
             if name not in self.links:
@@ -208,6 +228,14 @@ class Host:
         outlet = self.links.get(effect.neighbour)
         if outlet is not None:
             self.commits.out(outlet, effect.packet)
+
+    def _connect(self, effect: Connect) -> None:
+        assert self.dialler is not None, "nobody dials"
+        self.dialler.meet(effect.neighbour, effect.address)
+
+    def _disconnect(self, effect: Disconnect) -> None:
+        assert self.dialler is not None, "nobody dials"
+        self.dialler.part(effect.neighbour)
 
     def _reply(self, effect: Reply) -> None:
         outlet = self.sessions.get(effect.session)

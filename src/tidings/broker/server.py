@@ -7,7 +7,7 @@ import logging
 import resource
 import ssl
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
 from importlib.metadata import version
@@ -121,27 +121,26 @@ class Broker:
         again = partial(self._node, was_damaged=True)
         self.host = Host(node, store, self.metrics, again)
         stack.push_async_callback(self.host.close)
+        neighbours = configuration.links
         self.gate = Gate(
             self.name,
             self.host,
-            self._admission(),
+            self._admission(neighbours),
             msgspec.structs.replace(configuration.limits, connections=clients),
             self.status,
             lake=configuration.retention.lake,
+        )
+        self.links = self.gate.links = self.host.dialler = Links(
+            self.name,
+            neighbours,
+            self.host,
+            connection=self.gate.dialled,
+            trust=certificates.dialling(configuration.tls),
         )
         self.host.start(configuration.neighbours)
         self.arrivals = Arrivals(self.gate.greeted, self.metrics, tls=listening, most=strangers)
         stack.callback(self.arrivals.close)
         self.address = await self.arrivals.bind(configuration.address)
-        host, port = self.address
-        self.links = self.gate.links = Links(
-            self.name,
-            configuration.links,
-            self.host,
-            connection=self.gate.dialled,
-            address=f":{port}" if host in _UNSPECIFIED else str(self.address),
-            trust=certificates.dialling(configuration.tls),
-        )
         if configuration.metrics is not None:
             asked = parse_address(configuration.metrics)
             tokens = None if asked.is_loopback else Tokens(configuration.tokens)
@@ -152,7 +151,8 @@ class Broker:
             raise TidingsError(self.host.trouble or "the store does not answer")
         self.arrivals.start()
         self.gate.start()
-        self.links.start()
+        host, port = self.address
+        self.links.start(f":{port}" if host in _UNSPECIFIED else str(self.address))
         self._tasks = [
             asyncio.create_task(self._keep_trimming()),
             asyncio.create_task(self._keep_warning()),
@@ -184,7 +184,7 @@ class Broker:
         return Node(
             self.name,
             configuration.settings,
-            neighbours=dict.fromkeys(configuration.neighbours, "peer"),
+            neighbours={name: each.role for name, each in configuration.links.items()},
             stored=stored,
             logs=logs,
             instance=self._instance,
@@ -192,13 +192,14 @@ class Broker:
             was_damaged=was_damaged,
         )
 
-    def _admission(self) -> Admission:
+    def _admission(self, neighbours: Collection[str]) -> Admission:
+        """Lets in those who are neighbours at the time."""
         tls = self.configuration.tls
         return Admission(
             self.name,
             tokens=Tokens(self.configuration.tokens),
             trusts_certificates=tls is not None and tls.authority is not None,
-            neighbours=self.configuration.neighbours,
+            neighbours=neighbours,
             deliverers=self.configuration.deliverers,
         )
 
@@ -278,7 +279,7 @@ class Broker:
             sessions=len(host.sessions),
             connections=len(self.gate.connections) + len(self.arrivals),
             subscriptions=len(node.from_log.reading.readers),
-            links=tuple(self._link(name) for name in self.configuration.neighbours),
+            links=tuple(self._link(name) for name in node.neighbours),
             streams=_streams(node),
             rates=self._rates.rates(),
             lake=None if self.lake is None else self._lake_status(self.lake),
@@ -302,6 +303,8 @@ class Broker:
                 f"{other.rpartition(':')[0]} is refused; each broker needs a name of its own"
             )
 
+        yield from self.links.unfit
+
     def _doubles(self) -> Iterator[tuple[str, Iterable[tuple[str, ...]]]]:
         """The names that several brokers have, and the ways to each, as far as they are known."""
         node = self.host.node
@@ -309,9 +312,9 @@ class Broker:
         for name, ways in doubles.items():
             yield name, ways.values()
         if isinstance(node.trees, Tree):
-            for name, peers in node.trees.doubles().items():
+            for name, found in node.trees.doubles().items():
                 if name not in doubles:
-                    yield name, [(name, peer) if peer != self.name else (peer,) for peer in peers]
+                    yield name, found
 
     def _lake_status(self, lake: LakeProgress) -> LakeStatus:
         held = lake.held
@@ -324,6 +327,7 @@ class Broker:
         advertisements = node.exchange.advertisements
         return LinkStatus(
             name=name,
+            role=neighbour.role,
             is_up=self.links.is_up(name),
             is_in_tree=node.exchange.subscriptions.has(neighbour),
             queue=len(neighbour.link.queue),

@@ -158,7 +158,10 @@ def _brokers(found: Network) -> Table:
 
 
 def _links(brokers: Mapping[str, Status]) -> Table:
-    table = _table("link", "", "state", "wants", "advertises", "queue", "stream upto", words=3)
+    links = [link for status in brokers.values() for link in status.links]
+    is_hierarchy = any(link.role != "peer" for link in links)
+    words = ["link", "", *["role"] * is_hierarchy, "state"]
+    table = _table(*words, "wants", "advertises", "queue", "stream upto", words=len(words))
     for name, status in sorted(brokers.items()):
         for link in status.links:
             own = [s for s in status.streams if broker_of(s) == link.name]
@@ -167,6 +170,7 @@ def _links(brokers: Mapping[str, Status]) -> Table:
             table.add_row(
                 name,
                 f"← {link.name}",
+                *[link.role] * is_hierarchy,
                 Text(state, style="" if link.is_up else "red"),
                 str(link.subscriptions),
                 str(link.advertisements),

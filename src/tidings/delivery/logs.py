@@ -145,7 +145,9 @@ class Logs:
         filter_ = fetch.filter
         if filter_ is not None:
             return lambda event: filter_.matches(event.notification)
-        neighbour = self._kernel.neighbours[fetch.path[-1]]
+        neighbour = self._kernel.neighbours.get(fetch.path[-1])
+        if neighbour is None:
+            return lambda event: False  # nobody waits for it any more
         wants = self._wants
         # What is no longer advertised is not asked for by any table, but may have been wanted.
         ads = wants.told_advertised(neighbour)
@@ -174,7 +176,9 @@ class Logs:
         about = (fetch.stream, fetch.number, fetch.path)
         answer = Fetched(*about, since, upto, events, is_live, lost, is_damaged)
         if fetch.path:
-            self._kernel.send(self._kernel.neighbours[fetch.path[-1]], answer)
+            neighbour = self._kernel.neighbours.get(fetch.path[-1])
+            if neighbour is not None:
+                self._kernel.send(neighbour, answer)
         else:
             self._back(answer)
 

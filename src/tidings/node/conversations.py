@@ -12,10 +12,10 @@ from typing import Any, Final
 
 from tidings.node.ports import Neighbour
 from tidings.node.timers import Timers
-from tidings.overlay import Join, Link, Quit, Role, Say, Trees
-from tidings.protocol.host import Effect, LinkDown, LinkUp, Received, Send
+from tidings.overlay import Join, Link, Meet, Part, Quit, Role, Say, Trees
+from tidings.protocol import parts as protocol
+from tidings.protocol.host import Connect, Disconnect, Effect, LinkDown, LinkUp, Received, Send
 from tidings.protocol.messages import Event, Frame, Member
-from tidings.protocol.parts import Part
 
 _MOMENT: Final = 0.05
 """Seconds; links are woken at multiples of it, so that a node with many of them wakes rarely."""
@@ -30,7 +30,7 @@ class Conversations:
         self,
         trees: Trees,
         timers: Timers,
-        parts: Callable[[], Part],
+        parts: Callable[[], protocol.Part],
         emit: Callable[[Effect], None],
         soon: Callable[[Callable[[], None]], None],
         *,
@@ -55,6 +55,8 @@ class Conversations:
         self._touched: dict[Neighbour, None] = {}
         self._hopeless: dict[Neighbour, None] = {}
         """Those to give up or to begin anew with, once what happens now has been dealt with."""
+        self._parted: set[str] = set()
+        """Those that were neighbours, until the overlay decided otherwise."""
 
     # -- talking -------------------------------------------------------------------------------
 
@@ -127,6 +129,18 @@ class Conversations:
     def _greet(self, neighbour: Neighbour) -> None:
         neighbour.link.greet(self.now)
         self._touched[neighbour] = None
+
+    def _remove(self, neighbour: Neighbour) -> None:
+        """It is a neighbour no longer, and nothing is kept for it."""
+        neighbour.is_up, neighbour.lost_at = False, inf
+        neighbour.link.reset(self._new_identity())
+        if neighbour.is_linked:
+            neighbour.is_linked = False
+            self._parts().unlinked(neighbour)
+        self._parts().closed(neighbour)
+        del self.neighbours[neighbour.name]
+        self._touched.pop(neighbour, None)
+        self._hopeless.pop(neighbour, None)
 
     def begin_anew(self, neighbour: Neighbour) -> None:
         """Give a conversation up, and be somebody new in the next one."""
@@ -208,6 +222,8 @@ class Conversations:
         if link.opened:
             link.opened = False
             self._begun(neighbour)
+            if neighbour.name not in self.neighbours:
+                return  # the overlay has parted from it
         for body in bodies:
             link.heard += 1
             hear(neighbour, body)
@@ -253,6 +269,14 @@ class Conversations:
                     self._change_view(neighbour, joined=0, joined_by=0)
                 case Join() | Quit() if neighbour is not None:
                     self._heed(neighbour)
+                case Meet(peer, address):
+                    self._parted.discard(peer)
+                    self._emit(Connect(peer, address))
+                case Part(peer):
+                    self._parted.add(peer)
+                    if neighbour is not None:
+                        self._remove(neighbour)
+                    self._emit(Disconnect(peer))
 
     def _heed(self, neighbour: Neighbour) -> None:
         """Join a neighbour or leave it, if that is not so yet; its conversation must have begun."""
@@ -314,12 +338,12 @@ class Conversations:
 
     def audit(self, roles: Mapping[str, Role]) -> Iterator[str]:
         """Whatever cannot be true of them; `roles` are those that were configured."""
-        if not roles.keys() <= self.neighbours.keys():
+        if not roles.keys() - self._parted <= self.neighbours.keys():
             yield f"a neighbour is missing among {sorted(self.neighbours)}"
         if self._generation < len(self.neighbours):
             yield f"{len(self.neighbours)} links have identities, and {self._generation} were given"
         for name, neighbour in self.neighbours.items():
-            role = roles.get(name, "peer")
+            role = roles.get(name) or self.trees.links().get(name, "peer")
             if (neighbour.name, neighbour.role) != (name, role):
                 yield f"neighbour {name} is the {neighbour.role} {neighbour.name}"
             if neighbour.is_linked is not (self.trees.is_fixed or neighbour.is_in_use):

@@ -8,8 +8,10 @@ root: what hangs on the broker cannot offer that, so there is no loop among brok
 in the same root, and nothing to count to infinity. (One that has just restarted has forgotten what
 it offered, and may be part of a loop for a moment; not to be would mean to wait for newer beats at
 every start.) A root that no longer beats is forgotten everywhere within `expiry`, however long its
-last beat is passed around, because only a beat not heard before counts. Whatever state it starts
-from, the network agrees on the tree of the root that is alive, within `bound`.
+last beat is passed around, because only a beat not heard before counts. A beat that is long over
+is denied: whoever offers it is told the newest, and passes that on, so that a root which has
+forgotten how far it was goes beyond it. Whatever state it starts from, the network agrees on the
+tree of the root that is alive, within `bound`.
 
 One tree is shared by all publishers, so a broker keeps one table for each neighbour and not one
 for each neighbour and source; what that costs is the detour of an event whose shortest path is
@@ -28,18 +30,21 @@ from tidings.protocol.messages import Offer
 _LAG: Final = 2
 """Beats that an offer may be behind the newest: further behind, it hangs on a dead branch."""
 _FARTHEST: Final = 256
-"""No offer from farther away counts: only damage could have brought it about."""
-_LASTING: Final = 6
-"""Beats after which a process counts as one of several of its name: one may just have moved."""
+"""An offer from as far away does not count: it only tells how far the beats of its root are."""
+_TURNS: Final = 4
+"""Turns after which a process counts as one of several of its name. One that has been restarted or
+moved takes one turn, and the one before it, whose last beats may come late, two at most."""
 
 
-class Beats(NamedTuple):
+class Process(NamedTuple):
     """What is heard of a process that is a root."""
 
     beat: int
-    number: int
+    turns: int
+    """Times that it was heard after another one of its name."""
     at: float
-    peer: str
+    way: tuple[str, ...]
+    """From it to this one; "…" stands for those before the last one between them."""
 
 
 class Tree:
@@ -75,8 +80,8 @@ class Tree:
         """For each root the newest beat, and when it was first heard."""
         self._offered: dict[str, tuple[int, int]] = {}
         """For each root the newest beat offered, and negative, the least distance with it."""
-        self._roots: dict[str, dict[str, Beats]] = {}
-        """For each root, by instance, the beats of each process of that name."""
+        self._roots: dict[str, dict[str, Process]] = {}
+        """For each root, by instance, the processes of that name, the one heard last at the end."""
         self.due = 0.0
 
     @staticmethod
@@ -136,26 +141,33 @@ class Tree:
 
     # -- two of one name -----------------------------------------------------------------------
 
-    def doubles(self) -> dict[str, list[str]]:
-        """The names under which several processes beat, and the peers by which they are heard."""
-        return {
-            root: [beats.peer for beats in some.values()]
+    def doubles(self) -> dict[str, list[tuple[str, ...]]]:
+        """The names under which several processes beat, and the ways by which they are heard."""
+        lasting = {
+            root: sorted(each.way for each in some.values() if each.turns >= _TURNS)
             for root, some in self._roots.items()
-            if sum(beats.number >= _LASTING for beats in some.values()) > 1
         }
+        return {root: ways for root, ways in lasting.items() if len(ways) > 1}
 
     def _note_root(self, peer: str, offer: Offer, now: float) -> None:
-        """A beat of a root that was not heard before comes from a process that is alive."""
-        some = self._roots.setdefault(offer.root, {})
-        known = some.get(offer.instance, Beats(-1, 0, now, peer))
-        if offer.beat > known.beat:
-            some[offer.instance] = Beats(offer.beat, known.number + 1, now, peer)
+        between = ("…",) * (offer.distance > 1) + (peer,) * (offer.distance > 0)
+        way = (offer.root, *between, self.name)
+        self._beaten(offer.root, offer.instance, offer.beat, way, now)
+
+    def _beaten(
+        self, root: str, instance: str, beat: int, way: tuple[str, ...], now: float
+    ) -> None:
+        """A beat that was not heard before comes from a process that is alive."""
+        some = self._roots.setdefault(root, {})
+        latest = next(reversed(some), instance)
+        known = some.get(instance, Process(-1, 0, now, way))
+        if beat > known.beat:
+            some.pop(instance, None)
+            some[instance] = Process(beat, known.turns + (instance != latest), now, known.way)
 
     def _forget_roots(self, now: float) -> None:
         for root, some in list(self._roots.items()):
-            if root == self.name:
-                some[self._instance] = Beats(self._own, _LASTING, now, self.name)
-            for instance in [i for i, b in some.items() if not 0 <= now - b.at < self._expiry]:
+            for instance in [i for i, p in some.items() if not 0 <= now - p.at < self._expiry]:
                 del some[instance]
             if not some:
                 del self._roots[root]
@@ -168,16 +180,35 @@ class Tree:
         if offer.number <= number and now - at < self._expiry:
             return False
         self._latest[neighbour] = (offer.number, now)
-        self._offers[neighbour] = offer
+        self._heard_at[neighbour] = now
         self._peers[neighbour] = None
-        self._note_root(neighbour, offer, now)
         if offer.root == self.name:  # what it does not remember to have beaten, it goes beyond
             self._own = max(self._own, offer.beat)
-        self._heard_at[neighbour] = now
         newest = self._newest.get(offer.root)
+        is_denial = offer.distance >= _FARTHEST
+        if not is_denial:
+            self._offers[neighbour] = offer
+            self._note_root(neighbour, offer, now)
         if newest is None or offer.beat > newest[0]:
             self._newest[offer.root] = (offer.beat, now)
+            if is_denial:
+                for other, each in self._offers.items():
+                    self._deny(other, each)
+        elif not is_denial:
+            self._deny(neighbour, offer)
         return self._choose(now)
+
+    def _deny(self, neighbour: str, offer: Offer) -> None:
+        """Tell whoever offers a beat that is long over which one is the newest.
+
+        If the root itself is told, it goes beyond that: it has forgotten how far it was, or what
+        is remembered here of it is wrong.
+        """
+        newest, _ = self._newest.get(offer.root, (0, 0.0))
+        if offer.beat < newest - _LAG:
+            self._number += 1
+            denial = Offer(self._number, offer.root, newest, _FARTHEST, None)
+            self._told.append(Say(neighbour, denial))
 
     def notice(self, neighbour: str, now: float) -> None:
         """A neighbour has said something, if no offer: it is alive."""
@@ -198,6 +229,7 @@ class Tree:
             del self._newest[root]
             self._offered.pop(root, None)
         self._mend(now)
+        self._beaten(self.name, self._instance, self._own, (self.name,), now)
         self._forget_roots(now)
         self._choose(now)
 

@@ -32,14 +32,14 @@ class Say(NamedTuple):
 
 
 class Meet(NamedTuple):
-    """Connect to a node that is to be a neighbour."""
+    """Connect to a node that is to be a neighbour; it may dial, if it has no address."""
 
     peer: str
     address: str
 
 
 class Part(NamedTuple):
-    """Disconnect from a neighbour for good."""
+    """Disconnect from a neighbour, and forget all of it until it is met again."""
 
     peer: str
 

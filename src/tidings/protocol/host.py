@@ -149,14 +149,15 @@ class Send(msgspec.Struct, frozen=True, gc=False):
 
 
 class Connect(msgspec.Struct, frozen=True):
-    """Connect to a node, and say `LinkUp` when that is done; try until `Disconnect`."""
+    """Connect to a node, and say `LinkUp` whenever that is done; try until `Disconnect`."""
 
     neighbour: str
     address: str
+    """Where to reach it; empty if it is the one that dials."""
 
 
 class Disconnect(msgspec.Struct, frozen=True):
-    """Connect to this node no longer."""
+    """Be connected to this node no longer, whichever of the two has dialled."""
 
     neighbour: str
 
@@ -229,4 +230,17 @@ class Recall(msgspec.Struct, frozen=True):
     number: int
 
 
-Effect: TypeAlias = Send | Deliver | Reply | Store | Sync | Wake | Append | Raise | Read | Recall
+Effect: TypeAlias = (
+    Send
+    | Connect
+    | Disconnect
+    | Deliver
+    | Reply
+    | Store
+    | Sync
+    | Wake
+    | Append
+    | Raise
+    | Read
+    | Recall
+)

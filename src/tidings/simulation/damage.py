@@ -104,10 +104,14 @@ def damage_tables(node: Node, random: Random) -> None:
 
 def damage(node: Node, random: Random) -> str:
     """Put another value into one field; which one it was, and what it is now."""
+    return damage_part(node, random, [*node.neighbours, *node.sessions, node.name, "nobody"])
+
+
+def damage_part(part: Any, random: Random, names: list[str]) -> str:
+    """The same for a part of a node by itself; `names` may come to stand in it."""
     found: dict[str, list[Place]] = {}
-    for place in places(node):
+    for place in places(part):
         found.setdefault(place.label, []).append(place)
-    names = [*node.neighbours, *node.sessions, node.name, "nobody"]
     for label in random.sample(sorted(found), len(found)):
         place = random.choice(found[label])
         before = getattr(place.owner, place.name)
@@ -118,10 +122,10 @@ def damage(node: Node, random: Random) -> str:
     return "nothing"
 
 
-def places(node: Node) -> Iterator[Place]:
-    """Every field that can be damaged."""
+def places(whole: Any) -> Iterator[Place]:
+    """Every field of a node, or of a part of it, that can be damaged."""
     seen: set[int] = set()
-    todo: list[Any] = [node]
+    todo: list[Any] = [whole]
     while todo:
         part = todo.pop()
         if id(part) in seen:
@@ -130,7 +134,7 @@ def places(node: Node) -> Iterator[Place]:
         for name in _fields(part):
             place = Place(part, name)
             value = getattr(part, name)
-            if place.label in _CONFIGURED or place.label in _TRANSIENT or value is node:
+            if place.label in _CONFIGURED or place.label in _TRANSIENT or value is whole:
                 continue
             inner = [each for each in _within(value) if isinstance(each, _PARTS)]
             todo.extend(inner)

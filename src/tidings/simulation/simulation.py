@@ -15,7 +15,8 @@ from functools import partial
 from heapq import heappop, heappush
 from math import inf
 from random import Random
-from typing import Any, Protocol
+from statistics import fmean
+from typing import Any, Final, Protocol
 
 from tidings.events import TidingsError
 from tidings.node import Node, Settings
@@ -23,8 +24,10 @@ from tidings.overlay import Role
 from tidings.protocol import (
     SESSION,
     Accepted,
+    Connect,
     Damaged,
     Deliver,
+    Disconnect,
     Effect,
     Event,
     Input,
@@ -52,9 +55,12 @@ from tidings.simulation.clients import Client
 from tidings.simulation.commits import Commits
 from tidings.simulation.properties import Violation
 from tidings.simulation.store import MemoryStore
-from tidings.simulation.topology import Topology
+from tidings.simulation.topology import Link, Topology
 from tidings.simulation.trace import current
 from tidings.simulation.traffic import Traffic
+
+_AT_ONCE: Final = (Wake, Connect, Disconnect)
+"""Effects that wait for no commit."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +173,13 @@ class Simulation:
         """When a node was replaced, which, and why."""
         self._attached: set[str] = set()
         """The sessions that a node has accepted over a connection of their own."""
-        self.channels = self._channels(conditions or Conditions())
+        self._conditions = conditions or Conditions()
+        """How new channels behave."""
+        self.channels = self._channels(self._conditions)
+        self._met = set(self.channels)
+        """Which node has connected to which, or has it among its configured neighbours."""
+        self._parted: set[tuple[str, str]] = set()
+        """Which node has disconnected from which."""
         for name in topology.nodes:
             self._start(name)
 
@@ -237,7 +249,10 @@ class Simulation:
             return True
         if not channel.is_up or channel.is_silent:
             return True
-        link = node.neighbours[channel.target].link
+        neighbour = node.neighbours.get(channel.target)
+        if neighbour is None:
+            return False  # it is about to hear of it
+        link = neighbour.link
         return bool(link.peer) and not link.queue
 
     # -- nodes ---------------------------------------------------------------------------------
@@ -258,9 +273,14 @@ class Simulation:
         self._perform(name, node.start(self.now, self.time(name)))
         if self.settings.check < inf:
             self.at(self.now + self.settings.check, self._nudge, name, node)
-        for neighbour in self.topology.neighbours(name):
-            if not self.channels[name, neighbour].is_up:
+        configured = self.topology.neighbours(name)
+        for neighbour in configured:
+            self._arrange(name, neighbour)
+            if not self._is_up(name, neighbour):
                 self._handle(name, LinkDown(neighbour))
+        for neighbour in self._reached(name):
+            if neighbour not in configured:
+                self._handle(name, LinkUp(neighbour))
 
     def _commits(self, name: str) -> Commits:
         return Commits(
@@ -319,12 +339,12 @@ class Simulation:
             self._carry_out(name, effects)
             return
         for effect in effects:
-            if isinstance(effect, Wake):
+            if isinstance(effect, _AT_ONCE):
                 self._carry_out(name, [effect])
             elif isinstance(effect, Deliver | Reply) and effect.session in self.lines:
                 self._note_attached(effect)
                 self.lines[effect.session].meant(effect)
-        commits.gather([effect for effect in effects if not isinstance(effect, Wake)])
+        commits.gather([effect for effect in effects if not isinstance(effect, _AT_ONCE)])
 
     def _carry_out(self, name: str, effects: list[Effect]) -> None:
         for effect in effects:
@@ -346,6 +366,15 @@ class Simulation:
                 self._recall(name, effect)
             elif effect.__class__ is Sync:
                 self.stores[name].sync()
+            elif effect.__class__ is Connect:
+                self._parted.discard((name, effect.neighbour))
+                if effect.address:
+                    self._met.add((name, effect.neighbour))
+                self.at(self.now, self._arrange, name, effect.neighbour)
+            elif effect.__class__ is Disconnect:
+                self._met.discard((name, effect.neighbour))
+                self._parted.add((name, effect.neighbour))
+                self.at(self.now, self._arrange, name, effect.neighbour)
             elif effect.__class__ is Reply and effect.session in self.clients:
                 self.at(self.now, self._answer, effect.session, effect.answer)
 
@@ -391,8 +420,7 @@ class Simulation:
             lines = {s: line for s, line in self.lines.items() if line.at == name}
             there = {s: line.is_full for s, line in lines.items() if s in self._attached}
             there |= {c.name: False for c in self._clients_at(name)}
-            reached = self.topology.neighbours(name)
-            up = frozenset(n for n in reached if self.channels[name, n].is_up)
+            up = frozenset(self._reached(name))
             self._handle(name, Recalled(recall.number, stored, spans, there, up))
 
         self._look(
@@ -425,6 +453,7 @@ class Simulation:
             self._doomed.pop(name, None)
             for line in [each for each in self.lines.values() if each.at == name]:
                 line.broken()
+            self._forget_meetings(name)
 
     def go_back(self, name: str, commits: int, *, is_noticed: bool = True) -> None:
         """A node that is down has lost the last commits of its store."""
@@ -502,6 +531,55 @@ class Simulation:
             self._trace.carried(self._number, self.now, channel.source, channel.target, packet)
         self._handle(channel.target, Received(channel.source, packet))
 
+    def _arrange(self, a: str, b: str) -> None:
+        """There is a channel while one of two nodes has connected, and none has disconnected."""
+        ends = {(a, b), (b, a)}
+        is_wanted = bool(ends & self._met) and not ends & self._parted
+        if is_wanted is ((a, b) in self.channels) or not {a, b} <= self.stores.keys():
+            return
+        latency, cost = self._distance(a, b)
+        for one, other in sorted(ends):
+            if is_wanted:
+                new = Channel(one, other, latency, cost, self._conditions, is_up=False)
+                self.channels[one, other] = new
+            else:
+                self.channels.pop((one, other)).is_up = False
+                self._handle(one, LinkDown(other))
+        if is_wanted:
+            self.at(self.now + latency, self._connected, self.channels[a, b])
+
+    def _connected(self, channel: Channel, _: Any) -> None:
+        if self.channels.get((channel.source, channel.target)) is channel:
+            self.restore_link(channel.source, channel.target)
+
+    def _distance(self, a: str, b: str) -> tuple[float, float]:
+        """Latency and cost: of the link if there is one, else as is usual where its ends are."""
+        if b in self.topology.neighbours(a):
+            link = self.topology.link(a, b)
+            return link.latency, link.cost
+        near = [each for (source, _), each in self.channels.items() if source in (a, b)]
+        usual = Link(a, b)
+        return (
+            fmean(each.latency for each in near) if near else usual.latency,
+            fmean(each.cost for each in near) if near else usual.cost,
+        )
+
+    def _forget_meetings(self, name: str) -> None:
+        """A node that is down does not remember whom it has met, and from whom it has parted."""
+        asked = [pair for pair in self._met | self._parted if pair[0] == name]
+        self._met.difference_update(asked)
+        self._parted.difference_update(asked)
+        self._met.update((name, n) for n in self.topology.neighbours(name))
+        for _, other in sorted(asked):
+            self._arrange(name, other)
+
+    def _is_up(self, a: str, b: str) -> bool:
+        return (a, b) in self.channels and self.channels[a, b].is_up
+
+    def _reached(self, name: str) -> list[str]:
+        """Those that a node has a working channel to."""
+        return [n for source, n in self.channels if source == name and self._is_up(name, n)]
+
     def fail_link(self, a: str, b: str, *, silently: bool = False) -> None:
         """Cut a link, with what is on it; both ends notice at once, unless it fails silently."""
         for one, other in ((a, b), (b, a)):
@@ -523,11 +601,13 @@ class Simulation:
 
     def set_conditions(self, conditions: Conditions) -> None:
         """From now on all links behave like this."""
+        self._conditions = conditions
         for channel in self.channels.values():
             channel.conditions = conditions
 
     def change_conditions(self, **changes: float) -> None:
         """From now on all links differ from what they were in these respects."""
+        self._conditions = replace(self._conditions, **changes)
         for channel in self.channels.values():
             channel.conditions = replace(channel.conditions, **changes)
 

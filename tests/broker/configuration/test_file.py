@@ -74,6 +74,14 @@ def test_brokers_with_neighbours_agree_on_a_tree_unless_told_otherwise() -> None
     assert not Configuration.parse(text + "[routing]\ntree = false\n").settings.tree
 
 
+def test_brokers_of_a_hierarchy_have_a_tree_already() -> None:
+    text = 'name = "a"\n[neighbours]\nb = {role = "child"}\nc = "c:1"\n'
+    found = Configuration.parse(text)
+    assert {name: each.role for name, each in found.links.items()} == {"b": "child", "c": "peer"}
+    assert not found.settings.tree
+    assert not Configuration.parse(text + "[routing]\ntree = false\n").settings.tree
+
+
 def test_what_is_given_counts_more_and_is_seen_from_where_we_are() -> None:
     text = 'listen = "0.0.0.0:1"\nstore = "a"\n'
     found = Configuration.parse(text, file="/etc/x.toml", listen="127.0.0.1:0", store="b")
@@ -111,6 +119,15 @@ def test_what_is_given_counts_more_and_is_seen_from_where_we_are() -> None:
         ("name = 'a'\n[neighbours]\nb = 'x:y'", "line 3: an address is HOST:PORT"),
         ("name = 'a'\n[neighbours]\nb = {adress = 'x:1'}", "line 3: there is no key 'adress'"),
         ("name = 'a'\n[neighbours.b]\ntoken = 'x'\ntoken_file = 'y'", "line 2: give a token or"),
+        ("name = 'a'\n[neighbours]\nb = {role = 'boss'}", "line 3: neighbours.b"),
+        (
+            "name = 'a'\n[neighbours]\nb = {role = 'parent'}\nc = {role = 'parent'}",
+            "line 4: b and c cannot both be parents",
+        ),
+        (
+            "name = 'a'\n[neighbours]\nb = {role = 'child'}\n[routing]\ntree = true",
+            "line 5: brokers that agree on a tree have neither parent nor children",
+        ),
         ("[routing]\nsubscriptions = 'magic'", "line 2: "),
         ("[routing]\nsubscription = 'simple'", "line 2: there is no key 'subscription' (did"),
         ("[routing]\nlog = false", "line 2: there is no key 'log'"),

@@ -268,3 +268,36 @@ async def test_a_table_that_was_damaged_is_repaired(tmp_path: Path) -> None:
         tables.replace(neighbour, {})
         await eventually(lambda: bool(tables.wanted[neighbour]))
         await crosses(ann, bob, 1)
+
+
+@pytest.mark.parametrize(
+    ("ours", "options", "said"),
+    [
+        ("child", {"role": "parent"}, None),
+        ("parent", {"role": "child", "tree": False}, None),
+        ("peer", {"role": "peer", "tree": False}, None),
+        ("peer", {}, None),
+        ("child", {"role": "peer"}, 'london needs `role = "peer"` for paris, or paris'),
+        ("child", {"role": "child"}, "paris has london as its child"),
+        ("peer", {"role": "parent"}, 'london needs `role = "child"` for paris'),
+        ("peer", {"role": "boss"}, "paris has london as its boss"),
+        ("peer", {"tree": True}, "paris agrees on a tree with its neighbours, and london does not"),
+    ],
+)
+@on_loop
+async def test_a_neighbour_says_what_we_are_to_it_and_is_refused_if_that_does_not_fit(
+    tmp_path: Path, ours: str, options: dict[str, object], said: str | None
+) -> None:
+    text = f'[routing]\ntree = false\n[neighbours]\nparis = {{role = "{ours}"}}\n'
+    async with (
+        Broker(configured(tmp_path, text, name="london")) as london,
+        connected(london) as peer,
+    ):
+        answer = await peer.greet("paris", role="broker", options=options)
+        if said is None:
+            assert isinstance(answer, Welcome)
+            assert not london.status().warnings
+        else:
+            assert isinstance(answer, Refused)
+            assert said in answer.reason
+            assert london.status().warnings == (answer.reason,)

@@ -7,7 +7,7 @@
     deliverers = ["pipeline"]            # who may run `tidings pipeline deliver` here
     [neighbours]
     london = "london.example:7411"       # or {address = "…", token_file = "…", tls = true}
-    rome = {}                            # rome dials us
+    rome = {}                            # rome dials us; or {role = "child"} in a hierarchy
     [tokens]
     desk = "sha256:…"                    # as `tidings token desk` prints it
     [limits]
@@ -34,6 +34,7 @@ from tidings.broker.configuration.toml import described, line_of, nearest
 from tidings.broker.tokens import is_hash
 from tidings.events import TidingsError
 from tidings.node import Settings
+from tidings.overlay import Role
 from tidings.protocol.addresses import Address, parse_address
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
@@ -58,6 +59,8 @@ class NeighbourEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     address: str | None = None
     """Where to reach it; without an address, it is the one that dials."""
+    role: Role = "peer"
+    """What it is to this broker, in a hierarchy."""
     token: str | None = None
     """The token that this broker shows it, to prove who it is."""
     token_file: str | None = None
@@ -183,10 +186,16 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     @property
     def settings(self) -> Settings:
-        """How its node routes. Neighbours agree on a tree, unless the file says otherwise."""
-        fields = {"tree": bool(self.neighbours), **_ROUTING, **self.routing, "log": True}
+        """How its node routes. Neighbours agree on a tree, unless the file says otherwise: by
+        `tree`, or by roles, since a hierarchy is a tree already."""
+        is_graph = bool(self.neighbours) and not self._is_hierarchy
+        fields = {"tree": is_graph, **_ROUTING, **self.routing, "log": True}
         found: Settings = msgspec.convert(fields, Settings)
         return found
+
+    @property
+    def _is_hierarchy(self) -> bool:
+        return any(each.role != "peer" for each in self.links.values())
 
     # -- what can be wrong ---------------------------------------------------------------------
 
@@ -199,6 +208,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         for name in self.neighbours:
             _check(lambda name=name: self._check_neighbour(name), "neighbours", name)
         self._check_routing()
+        self._check_hierarchy()
         _check(lambda: self.retention.seconds, "retention", "age")
         _check(lambda: self.retention.bytes, "retention", "size")
         for name, hash in self.tokens.items():
@@ -239,6 +249,21 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             said = str(problem)
             key = next((k for k, v in self.routing.items() if k in said or str(v) in said), "")
             raise _MisplacedError(said, ("routing", key)) from None
+
+    def _check_hierarchy(self) -> None:
+        parents = [name for name, each in self.links.items() if each.role == "parent"]
+        if len(parents) > 1:
+            raise _MisplacedError(
+                f"{parents[0]} and {parents[1]} cannot both be parents: a broker has at most one, "
+                "by which it reaches all that is above it",
+                ("neighbours", parents[1]),
+            )
+        if self._is_hierarchy and self.settings.tree:
+            raise _MisplacedError(
+                "brokers that agree on a tree have neither parent nor children: leave `tree` out, "
+                "or the roles of neighbours",
+                ("routing", "tree"),
+            )
 
     def _check_exposure(self) -> None:
         if self.address.is_loopback or self.tokens:

@@ -149,7 +149,7 @@ class Gate:
 
     def _let_broker_in(self, connection: Connection, hello: Hello) -> None:
         assert self.links is not None
-        refusal = self.links.adopt(
+        refusal = self.links.objection(hello.name, hello.options) or self.links.adopt(
             hello.name,
             connection,
             dialled_by=hello.name,

@@ -5,7 +5,10 @@ the one survives that the broker with the smaller name has dialled; of two that 
 has dialled, the later, since the earlier must be dead. Both ends decide alike, each by itself,
 as soon as they see the second connection.
 
-A broker that dials also says which process it is. If another process comes under the name of one
+Neighbours come and go while the broker runs, as the overlay of its node decides: `meet`, `part`.
+
+A broker that dials says what the other one is to it, and is refused if that does not fit what it is
+here. It also says which process it is. If another process comes under the name of one
 that is linked, the first keeps its place while it answers: it may have been left behind by a
 restart, but there may also be two brokers of one name, which must not take turns.
 """
@@ -15,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 from pathlib import Path
 from random import random
 from time import monotonic
@@ -25,8 +28,9 @@ from tidings.broker.configuration import NeighbourEntry
 from tidings.broker.doors.connection import Connection
 from tidings.broker.host import Host
 from tidings.events import TidingsError
+from tidings.overlay import Role
 from tidings.protocol import LinkDown, LinkUp, Received, Refused
-from tidings.protocol.addresses import Address, parse_address
+from tidings.protocol.addresses import parse_address
 from tidings.protocol.messages import Frame, Offer
 from tidings.protocol.wire import VERSION, Hello, Ping, Pong, Welcome
 
@@ -45,6 +49,8 @@ _RECENT: Final = 60.0
 """Seconds for which a name counts as contested after another process came under it."""
 _PATIENCE: Final = 10.0
 """Seconds that a neighbour has to answer when dialled."""
+_OPPOSITE: Final[Mapping[str, Role]] = {"peer": "peer", "parent": "child", "child": "parent"}
+"""What a broker is to a neighbour, by what the neighbour is to it."""
 
 
 class Links:
@@ -53,19 +59,20 @@ class Links:
     def __init__(
         self,
         name: str,
-        neighbours: Mapping[str, NeighbourEntry],
+        neighbours: MutableMapping[str, NeighbourEntry],
         host: Host,
         *,
         connection: Callable[[Callable[[Connection], None]], Connection],
-        address: str,
         trust: ssl.SSLContext | None,
     ) -> None:
-        """`address` is where this broker can be reached, or `:PORT`, for neighbours to know."""
+        """`neighbours` are those that were configured, and change as the links do."""
         self._name = name
         self._neighbours = neighbours
+        self._configured = dict(neighbours)
         self._host = host
         self._connection = connection
-        self._address = address
+        self._address: str | None = None
+        """Where this broker can be reached, once it dials."""
         self._trust = trust
         self._up: dict[str, tuple[Connection, str]] = {}
         """For each neighbour the connection, and who dialled it."""
@@ -73,24 +80,69 @@ class Links:
         """Which process each neighbour is, of those that have dialled."""
         self._contested: dict[str, tuple[str, float]] = {}
         """Where another process came from under a neighbour's name, and when last."""
+        self._unfit: dict[str, tuple[str, float]] = {}
+        """Why a neighbour was refused that is configured otherwise, and when last."""
         self._ended: dict[str, asyncio.Event] = {name: asyncio.Event() for name in neighbours}
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks: dict[str, asyncio.Task[None]] = {}
         self.addresses = {n: each.address for n, each in neighbours.items()}
         """Where neighbours can be reached, as far as it is known."""
 
-    def start(self) -> None:
-        """Dial all neighbours whose address is known, again and again."""
-        self._tasks = [
-            asyncio.create_task(self._keep_dialling(name, parse_address(each.address), each))
-            for name, each in self._neighbours.items()
-            if each.address is not None
-        ]
+    def start(self, address: str) -> None:
+        """Dial all neighbours whose address is known, again and again.
+
+        `address` is where this broker can be reached, or `:PORT`, for neighbours to know.
+        """
+        self._address = address
+        for name in self._neighbours:
+            self._begin_dialling(name)
+
+    def _begin_dialling(self, name: str) -> None:
+        neighbour = self._neighbours[name]
+        if self._address is not None and neighbour.address is not None:
+            self._tasks[name] = asyncio.create_task(
+                self._keep_dialling(name, neighbour.address, neighbour)
+            )
 
     async def stop(self) -> None:
         """Dial no more."""
-        for task in self._tasks:
+        for task in self._tasks.values():
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    # -- neighbours come and go: see `Dialler` -------------------------------------------------
+
+    def meet(self, name: str, address: str) -> None:
+        neighbour = self._configured.get(name, NeighbourEntry(address=address or None))
+        if self._neighbours.get(name) == neighbour:
+            return
+        self._end_dialling(name)
+        self._neighbours[name] = neighbour
+        self._ended.setdefault(name, asyncio.Event())
+        self.addresses[name] = neighbour.address
+        self._begin_dialling(name)
+
+    def part(self, name: str) -> None:
+        self._end_dialling(name)
+        self._neighbours.pop(name, None)
+        for kept in (self._ended, self.addresses, self._instances, self._contested, self._unfit):
+            kept.pop(name, None)
+        connection, _ = self._up.pop(name, (None, ""))
+        if connection is not None:
+            del self._host.links[name]
+            connection.lost = lambda: None
+            connection.farewell(f"{name} is no neighbour of {self._name} any longer")
+            _log.info("parted from %s", name)
+
+    def begin(self) -> None:
+        for name in self._neighbours.keys() - self._configured.keys():
+            self.part(name)
+        for name in self._configured:
+            self.meet(name, "")
+
+    def _end_dialling(self, name: str) -> None:
+        task = self._tasks.pop(name, None)
+        if task is not None:
+            task.cancel()
 
     def is_up(self, name: str) -> bool:
         """Whether there is a connection."""
@@ -113,6 +165,48 @@ class Links:
             if at > late and name in self._up
         }
 
+    @property
+    def unfit(self) -> list[str]:
+        """Why neighbours were refused lately that are configured otherwise than here."""
+        late = monotonic() - _RECENT
+        return [reason for reason, at in self._unfit.values() if at > late]
+
+    def _options(self, neighbour: NeighbourEntry) -> dict[str, str | int | bool | None]:
+        """What this broker says to a neighbour that it dials."""
+        node = self._host.node
+        return {
+            "address": self._address,
+            "instance": node.instance,
+            "role": neighbour.role,
+            "tree": node.settings.tree,
+        }
+
+    def objection(self, name: str, options: Mapping[str, object]) -> str | None:
+        """Why a neighbour that says this in its greeting does not fit this broker; if so."""
+        ours, theirs = self._neighbours[name].role, str(options.get("role", "peer"))
+        fitting = _OPPOSITE.get(theirs, "peer")
+        reason = None
+        if theirs != _OPPOSITE[ours]:
+            reason = (
+                f"{name} has {self._name} as its {theirs}, and {self._name} has {name} as its "
+                f'{ours}: under [neighbours], {self._name} needs `role = "{fitting}"` for {name}, '
+                f'or {name} `role = "{_OPPOSITE[ours]}"` for {self._name}'
+            )
+        elif bool(options.get("tree", self._has_tree)) is not self._has_tree:
+            one, other = (self._name, name) if self._has_tree else (name, self._name)
+            reason = (
+                f"{one} agrees on a tree with its neighbours, and {other} does not: all brokers of "
+                "a network need the same `tree` under [routing], and in one with parents and "
+                "children that is `tree = false`"
+            )
+        if reason is not None:
+            self._unfit[name] = (reason, monotonic())
+        return reason
+
+    @property
+    def _has_tree(self) -> bool:
+        return self._host.node.settings.tree
+
     def adopt(
         self,
         name: str,
@@ -123,6 +217,8 @@ class Links:
         instance: object = None,
     ) -> str | None:
         """Take a connection for the link, in the place of another if need be; or why not."""
+        if name not in self._neighbours:  # parted from while it was dialled
+            return f"{name} is no neighbour of {self._name} any longer"
         before = self._up.get(name)
         if before is not None:
             known = self._instances.get(name)
@@ -135,6 +231,7 @@ class Links:
         if isinstance(address, str) and address and self._neighbours[name].address is None:
             own = connection.address.rpartition(":")[0]
             self.addresses[name] = own + address if address.startswith(":") else address
+        self._unfit.pop(name, None)
         self._up[name] = (connection, dialled_by)
         self._instances[name] = instance
         connection.label = f"broker {name}"
@@ -190,7 +287,7 @@ class Links:
 
     # -- dialling ------------------------------------------------------------------------------
 
-    async def _keep_dialling(self, name: str, address: Address, neighbour: NeighbourEntry) -> None:
+    async def _keep_dialling(self, name: str, address: str, neighbour: NeighbourEntry) -> None:
         pause, told = _FIRST_PAUSE, ""
         while True:
             if self.is_up(name):
@@ -208,15 +305,11 @@ class Links:
             await asyncio.sleep(pause * (0.5 + random() / 2))
             pause = min(2 * pause, _LONGEST_PAUSE)
 
-    async def _dial(self, name: str, address: Address, neighbour: NeighbourEntry) -> None:
+    async def _dial(self, name: str, where: str, neighbour: NeighbourEntry) -> None:
         """Connect, greet and adopt; an error says why it was in vain."""
-        hello = Hello(
-            VERSION,
-            "broker",
-            self._name,
-            _token(neighbour),
-            {"address": self._address, "instance": self._host.node.instance},
-        )
+        address = parse_address(where)
+        options = self._options(neighbour)
+        hello = Hello(VERSION, "broker", self._name, _token(neighbour), options)
         answered: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
 
         def made(connection: Connection) -> None:

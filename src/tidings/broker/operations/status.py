@@ -40,6 +40,8 @@ class LinkStatus(msgspec.Struct, frozen=True):
     """Filters that it wants matched."""
     advertisements: int
     address: str | None = None
+    role: str = "peer"
+    """`peer`, or `parent` or `child` in a hierarchy: what the neighbour is to the broker."""
 
 
 class StreamStatus(msgspec.Struct, frozen=True):

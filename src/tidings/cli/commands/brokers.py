@@ -46,7 +46,7 @@ def up(
       drain = 10                         # seconds to finish when it is stopped
       [neighbours]                       # other brokers
       london = "london.example:7411"
-      rome = {}                          # it dials us
+      rome = {}                          # it dials us; in a hierarchy {role = "parent"}
       [routing]
       subscriptions = "covering"         # or flooding, simple, identity, merging, ...
       [tls]
