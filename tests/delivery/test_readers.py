@@ -7,7 +7,7 @@ from tidings.events import Filter
 
 
 def reader(order: int = 1) -> Reader:
-    return Reader("session", f"s{order}", Filter.parse("TRUE"), order)
+    return Reader("session", f"s{order}", Filter.parse("TRUE"))
 
 
 def test_those_who_were_asking_where_a_flow_is_ask_again_first_when_it_breaks_off() -> None:

@@ -11,11 +11,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from tests.broker.test_continuity import believe, synced
-from tidings.broker.backup import renew
 
 import tidings
+from tests.broker.store.test_continuity import believe, synced
 from tests.network.brokers import HASTY, PATIENCE, USUAL, BrokerProcess, Network, free_ports
+from tidings.broker.store.backup import renew
 from tidings.client import StreamWentBack, Subscription
 from tidings.client.positions import read_cursor
 

@@ -56,6 +56,26 @@ def test_a_stream_that_nobody_has_heard_of_is_named() -> None:
     assert answer.reason.startswith("this broker has never heard of 'pariss': ")
 
 
+def test_an_epoch_that_is_yet_to_come_is_named() -> None:
+    answer = Broker().ask(subscribe(since={"paris": 2, "paris~2": 3}))
+    assert isinstance(answer, Refused)
+    assert answer.reason.startswith("this broker has never heard of 'paris~2': ")
+
+
+def test_an_epoch_that_ended_before_anybody_heard_of_its_node_is_taken() -> None:
+    broker = Broker()
+    broker.node.from_log.reached.hear("rome~3", 7)
+    assert isinstance(broker.ask(subscribe(since={"rome": 2, "rome~2": 3})), Accepted)
+
+
+def test_a_place_ahead_of_the_log_is_refused_and_not_accepted_first() -> None:
+    broker = Broker()
+    effects = broker.node.handle(Request("c", subscribe(since={"paris": 99})), 1.0)
+    (answer,) = [each.answer for each in effects if isinstance(each, Reply)]
+    assert isinstance(answer, Refused)
+    assert answer.cursor == {"paris": 3}
+
+
 def test_no_more_than_three_of_a_million_are_named() -> None:
     broker = Broker()
     for body in (subscribe(since=MANY), subscribe(heard=MANY), subscribe(since=MANY, durable="d")):

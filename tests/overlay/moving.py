@@ -1,11 +1,11 @@
-"""An overlay for tests of `Meet` and `Part`: a node moves from one parent to another."""
+"""An overlay for tests of `Meet` and `Leave`: a node moves from one parent to another."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tidings.overlay import Join, Meet, Move, Part, Quit, Role
+from tidings.overlay import Join, Leave, Meet, Move, Quit, Role
 
 
 class Moving:
@@ -34,7 +34,7 @@ class Moving:
     def part(self, peer: str) -> None:
         """With the next wake, be reached by it no longer."""
         self.reached.discard(peer)
-        self._told.append(Part(peer))
+        self._told.append(Leave(peer))
 
     def down(self, peer: str, now: float) -> None:
         self.reached.discard(peer)
@@ -59,7 +59,7 @@ class Moving:
         before, self.at = self.at, self.parent
         if before is not None:
             self.reached.discard(before)
-            self._told += [Quit(before), Part(before)]
+            self._told += [Quit(before), Leave(before)]
         if self.parent is not None:
             self._told.append(Join(self.parent))
 

@@ -23,9 +23,9 @@ from pyspark.sql.types import StructType
 from tests.client.brokers import BrokerProcess
 from tests.spark.brokers import Here, log_of, running
 from tests.spark.delivered import published
-from tidings.broker import refusals
 from tidings.client import connect_sync
 from tidings.client.plain import PlainClient
+from tidings.delivery import refusals
 from tidings.events import TidingsError
 from tidings.lakes.lake import Lake
 from tidings.spark.archiving.archive import archive

@@ -150,7 +150,7 @@ class Host:
     # -- a node that is not to be trusted ------------------------------------------------------
 
     def _distrust(self, problem: Exception) -> None:
-        """Have another node take the place of this one, as after a crash: see `node.host`."""
+        """Have another node take the place of this one, as after a crash: see `protocol.host`."""
         if self._is_closed or self._replacing is not None:
             return
         _log.error("what the broker remembers is damaged; it begins anew", exc_info=problem)
@@ -252,6 +252,7 @@ class Host:
         elif answer.__class__ is Refused:
             self.metrics.refused += 1
             if answer.id in (SESSION, ACCESS):
+                _log.warning("refused session %r: %s", effect.session, answer.reason)
                 self._attached.discard(effect.session)
                 self.commits.end(outlet)
         elif answer.__class__ is Missed:

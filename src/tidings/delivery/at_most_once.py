@@ -12,8 +12,18 @@ from operator import attrgetter
 from typing import Any
 
 from tidings.events import Filter
-from tidings.protocol.host import Deliver, Reply, Sync
-from tidings.protocol.messages import Event
+from tidings.protocol.host import (
+    Declined,
+    Deliver,
+    Drained,
+    Full,
+    Records,
+    Reply,
+    Sync,
+    Trimmed,
+    Unreadable,
+)
+from tidings.protocol.messages import Event, Heard
 from tidings.protocol.parts import (
     Delivery,
     Kernel,
@@ -27,6 +37,7 @@ from tidings.protocol.parts import (
 )
 from tidings.protocol.requests import (
     Accepted,
+    Acknowledge,
     Advertise,
     Answer,
     Attach,
@@ -79,6 +90,11 @@ class AtMostOnce(Delivery):
         self._heard: dict[str, int] = {}
         self._heard_before: dict[str, int] = {}
 
+    def inputs(self) -> Mapping[type, Callable[[Any], None]]:
+        """Nothing is read from any log, and a client that does not read misses what it misses."""
+        ignored = (Declined, Drained, Full, Heard, Records, Trimmed, Unreadable)
+        return dict.fromkeys(ignored, lambda input: None)
+
     def messages(self) -> Mapping[type, Callable[[Any, Any], None]]:
         return {Event: self._event}
 
@@ -89,6 +105,7 @@ class AtMostOnce(Delivery):
             Unsubscribe: self._unsubscribe,
             Advertise: self._advertise,
             Unadvertise: self._unadvertise,
+            Acknowledge: lambda session, body, time: None,  # nothing is durable
             Renew: self._renew,
             Detach: self._detach,
         }

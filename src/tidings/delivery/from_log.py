@@ -520,12 +520,10 @@ class FromLog(Delivery):
     def digest_held(self, neighbour: Neighbour) -> int | None:
         return self.reached.ways.digest_held(neighbour.name)
 
-    def standing(self, session: Session) -> int:
-        return (
-            self.size(session)
-            + self.subscriptions.homes.pending(session.name)
-            + len(session.advertisements)
-        )
+    def standing(self, session: Session, *, besides: str) -> int:
+        readers, ads = self.clients[session.name].readers, session.advertisements
+        pending = self.subscriptions.homes.pending(session.name)
+        return len(readers) + pending + len(ads) - (besides in readers) - (besides in ads)
 
     def size(self, session: Session) -> int:
         client = self.clients.get(session.name)
@@ -552,13 +550,14 @@ class FromLog(Delivery):
         sessions = self._kernel.sessions
         if self.clients.keys() != sessions.keys():
             yield f"{sorted(self.clients)} are clients, of {sorted(sessions)}"
+        for name, client in self.clients.items():
+            if sessions.get(name) is not client.session:
+                yield f"client {name} has the session of {client.session.name}"
         clients = [client for client in self.clients.values() if not client.session.is_own]
         if len(self._owners) != len(clients):
             yield f"{len(clients)} sessions have {len(self._owners)} names"
         for client in clients:
             session = client.session
-            if sessions.get(session.name) is not session:
-                yield f"{session.name} is somebody else's session"
             if self._owners.get(client.publisher) is not client:
                 yield f"{session.name} does not have the name {client.publisher}"
             if self.publishers[client.publisher].instance != client.instance:

@@ -59,7 +59,7 @@ class Quotas:
         if self._publishers.counts.get(whose, 0) < most:
             return None
         return (
-            f"clients of {whose} have published under {most:g} names, "
+            f"clients of {whose} have published under {most:.0f} names, "
             "which is all that they may have at this broker ([limits] publishers); use one of "
             "them, or wait: a name goes when a client without one of its own takes leave, and "
             f"when nobody has used it for {FORGOTTEN} days"
@@ -79,9 +79,9 @@ class Quotas:
 
     def _begin(self, session: str, body: Subscribe | Watch | Advertise) -> Refused | None:
         known = self._kernel.sessions.get(session)
-        if known is None or (isinstance(body, Advertise) and body.id in known.advertisements):
+        if known is None:
             return None
-        return self._no_room(body.id, self._kernel.parts.standing(known) + 1)
+        return self._no_room(body.id, self._kernel.parts.standing(known, besides=body.id) + 1)
 
     def _no_room(self, id: str, wanted: int) -> Refused | None:
         most = self._quota.subscriptions
@@ -89,7 +89,7 @@ class Quotas:
             return None
         return Refused(
             id,
-            f"a session has at most {most:g} subscriptions, watches and advertisements; "
+            f"a session has at most {most:.0f} subscriptions, watches and advertisements; "
             "end one first, or join several by OR",
         )
 
@@ -99,7 +99,7 @@ class Quotas:
             return None
         return Refused(
             id,
-            f"{whose} has all the {most:g} durable subscriptions that it may have at this "
+            f"{whose} has all the {most:.0f} durable subscriptions that it may have at this "
             "broker ([limits] durables); forget one first (`tidings subscribe --durable NAME "
             f"--forget`). What nobody uses for {FORGOTTEN} days is forgotten by itself",
         )

@@ -76,7 +76,6 @@ class Reader:
         "is_live",
         "lost",
         "missed",
-        "order",
         "positions",
         "session",
         "starts",
@@ -84,8 +83,8 @@ class Reader:
         "unreached",
     )
 
-    def __init__(self, session: str, id: str, filter: Filter, order: int) -> None:
-        self.session, self.id, self.filter, self.order = session, id, filter, order
+    def __init__(self, session: str, id: str, filter: Filter) -> None:
+        self.session, self.id, self.filter = session, id, filter
         self.durable: str | None = None
         self.addressee = ""
         """The bulk subscription whose copies it is told; empty if it is an ordinary one."""
@@ -131,7 +130,7 @@ class Client:
         self.instance = ""
         """Which process of that name it is."""
         self.attempt = 0
-        """How often that process had attached."""
+        """The number that the process gave to its attempt to attach."""
         self.readers: dict[str, Reader] = {}
         """By the client's own ids."""
         self.is_full = False

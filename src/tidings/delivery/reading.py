@@ -138,6 +138,10 @@ class Reading:
         for stream in list(streams):
             if reader in self.readers:  # it may have been refused in the last one
                 self.begin(reader, stream)
+        # What the node's own log answers comes first: it may refuse the place where this begins.
+        self._kernel.soon(lambda: self._accept(reader))
+
+    def _accept(self, reader: Reader) -> None:
         if reader in self.readers:
             self.tell_state(reader)
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 from tidings.delivery.known import Known, Stored
 from tidings.delivery.logs import Logs
 from tidings.delivery.ways import Ways
+from tidings.protocol.epochs import broker_of, epoch_of
 from tidings.protocol.host import Sync
 from tidings.protocol.messages import Heard, Path, Streams
 from tidings.protocol.parts import Kernel, Neighbour, Shelf, Single, Wants
@@ -122,8 +123,12 @@ class Reached:
 
         With what was saved before, it may name this many of them, but none if `most` is 0.
         """
-        heard_of = {*self.known, *besides, *self.ways.streams}
-        strange = [s for s in {**before, **cursor} if s not in heard_of]
+        # Streams of earlier epochs may have ended before anybody here heard of their node.
+        latest: dict[str, int] = {}
+        for stream in (*self.known, *besides, *self.ways.streams):
+            broker = broker_of(stream)
+            latest[broker] = max(epoch_of(stream), latest.get(broker, 0))
+        strange = [s for s in {**before, **cursor} if epoch_of(s) > latest.get(broker_of(s), 0)]
         new = [s for s in strange if s not in before]
         is_long = any(len(stream) > _LONGEST for stream in new)
         return _strange(new) if new and (len(strange) > most or is_long) else None

@@ -69,7 +69,6 @@ class Subscriptions(Starts):
         """`margin` is in seconds: clocks differ by less."""
         self._kernel, self._reached, self._logs, self._doubts = kernel, reached, logs, doubts
         self._margin = margin
-        self._order = 0
         self.saved: dict[str, Saved] = {}
         """By name; those in `_durable` are being read."""
         self._durable: dict[str, Reader] = {}
@@ -143,11 +142,10 @@ class Subscriptions(Starts):
         if refusal is not None:
             self._reply(session.name, Refused(body.id, refusal))
             return
-        self._order += 1
         known, doubts = self._doubts_known(saved, body), self._doubts.count
         if known is not None and known != doubts:
             self._reply(session.name, Doubtful(body.id, doubts))
-        reader = Reader(session.name, body.id, body.filter, self._order)
+        reader = Reader(session.name, body.id, body.filter)
         reader.addressee = body.bulk or ""
         _place(reader, body, saved, time, self._margin)
         if body.durable is not None:
@@ -277,12 +275,11 @@ class Subscriptions(Starts):
         if sum(reader.durable is not None for reader in readers) != len(self._durable):
             yield "durable subscriptions and those who have them differ in number"
         for name, reader in self._durable.items():
-            what = f"reader {reader.id} of {reader.session}"
             saved = self.saved.get(name)
-            if reader.durable != name or saved is None:
-                yield f"{what} does not have {name}"
-            elif saved.filter != reader.filter:
-                yield f"{what} has another filter than {name}"
+            if reader.durable != name or saved is None or reader not in readers:
+                yield f"reader {reader.id} of {reader.session} does not have {name}"
+            elif saved.filter is not reader.filter and saved.filter != reader.filter:
+                yield f"reader {reader.id} of {reader.session} has another filter than {name}"
 
 
 def _place(

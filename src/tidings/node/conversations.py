@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from tidings.node.ports import Neighbour
 from tidings.node.timers import Timers
-from tidings.overlay import Join, Link, Meet, Part, Quit, Role, Say, Trees
+from tidings.overlay import Join, Leave, Link, Meet, Quit, Role, Say, Trees
 from tidings.protocol import parts as protocol
 from tidings.protocol.host import Connect, Disconnect, Effect, LinkDown, LinkUp, Received, Send
 from tidings.protocol.messages import Event, Frame, Member
@@ -137,7 +137,6 @@ class Conversations:
         if neighbour.is_linked:
             neighbour.is_linked = False
             self._parts().unlinked(neighbour)
-        self._parts().closed(neighbour)
         del self.neighbours[neighbour.name]
         self._touched.pop(neighbour, None)
         self._hopeless.pop(neighbour, None)
@@ -198,7 +197,7 @@ class Conversations:
         self._links_at = inf
         seconds, _ = self._patience
         for neighbour in list(self.neighbours.values()):
-            is_waiting = not neighbour.is_up and neighbour.lost_at < inf
+            is_waiting = self.trees.is_fixed and not neighbour.is_up and neighbour.lost_at < inf
             if is_waiting and not self.now < neighbour.lost_at <= self.now + seconds:
                 self._give_up(neighbour)
 
@@ -272,7 +271,7 @@ class Conversations:
                 case Meet(peer, address):
                     self._parted.discard(peer)
                     self._emit(Connect(peer, address))
-                case Part(peer):
+                case Leave(peer):
                     self._parted.add(peer)
                     if neighbour is not None:
                         self._remove(neighbour)
@@ -338,6 +337,8 @@ class Conversations:
 
     def audit(self, roles: Mapping[str, Role]) -> Iterator[str]:
         """Whatever cannot be true of them; `roles` are those that were configured."""
+        if self._hopeless:
+            yield f"{sorted(each.name for each in self._hopeless)} are yet to begin anew"
         if not roles.keys() - self._parted <= self.neighbours.keys():
             yield f"a neighbour is missing among {sorted(self.neighbours)}"
         if self._generation < len(self.neighbours):

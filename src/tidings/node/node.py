@@ -10,8 +10,8 @@
    │ at most once  │              │          │         │                 │
    └───────────────┴──────────────┴──────────┴─────────┴─────────────────┘
 
-What a part can do, and what it may ask, is in `protocol.parts`. Nothing re-enters: effects queue,
-and what a part wants done `soon` is done when what happens now has been dealt with.
+What a part can do, and what it may ask, is in `protocol.parts`. Effects queue, and what a part
+wants done `soon` is done when what happens now has been dealt with.
 """
 
 from __future__ import annotations
@@ -375,8 +375,9 @@ class Node:
         for name, session in self.sessions.items():
             if session.name != name:
                 yield f"session {name} is called {session.name}"
-        if any(name not in self.sessions for name in self._own):
-            yield "one of the node's own sessions is not there"
+        own = {name for name, session in self.sessions.items() if session.is_own}
+        if own != self._own.keys():
+            yield f"the node's own sessions are {sorted(own)}, and {sorted(self._own)} hear"
         yield from self.parts.audit(self._portion())
 
     def _portion(self) -> list[Session]:

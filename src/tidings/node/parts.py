@@ -36,8 +36,8 @@ class Parts(Part):
     def steps(self) -> Sequence[Step]:
         return [step for part in self.all for step in part.steps()]
 
-    def standing(self, session: Session) -> int:
-        return sum(part.standing(session) for part in self._keepers)
+    def standing(self, session: Session, *, besides: str) -> int:
+        return sum(part.standing(session, besides=besides) for part in self._keepers)
 
     def start(self, stored: Mapping[str, Any], time: float) -> None:
         for part in self.all:

@@ -6,6 +6,6 @@ links and a `Tree` that nodes agree on. What travels over the links is no concer
 
 from tidings.overlay.link import Link
 from tidings.overlay.tree import Tree
-from tidings.overlay.trees import Fixed, Join, Meet, Move, Part, Quit, Role, Say, Trees
+from tidings.overlay.trees import Fixed, Join, Leave, Meet, Move, Quit, Role, Say, Trees
 
-__all__ = ["Fixed", "Join", "Link", "Meet", "Move", "Part", "Quit", "Role", "Say", "Tree", "Trees"]
+__all__ = ["Fixed", "Join", "Leave", "Link", "Meet", "Move", "Quit", "Role", "Say", "Tree", "Trees"]

@@ -102,9 +102,9 @@ class Tree:
         self._peers[peer] = None
 
     def down(self, peer: str, now: float) -> None:
-        was_parent = peer == self.parent
+        before = None if peer == self.parent else self.parent
         self._told.append(Quit(peer, is_dead=True))
-        self._follow(self.lose(peer, now), None if was_parent else self.parent)
+        self._follow(self.lose(peer, now), before)
 
     def hear(self, peer: str, packet: Any, now: float) -> None:
         if isinstance(packet, Offer):

@@ -7,7 +7,7 @@ what follows from that it says as `moves`, which the node carries out in order::
       │ up, down, hear, notice, wake      │
       ├──────────────────────────────────▶│
       │ moves()                           │
-      │◀──────────────────────────────────┤   Say, Join, Quit, Meet, Part
+      │◀──────────────────────────────────┤   Say, Join, Quit, Meet, Leave
       │ links()                           │
       │◀──────────────────────────────────┤   tables are open exactly there
 
@@ -38,7 +38,7 @@ class Meet(NamedTuple):
     address: str
 
 
-class Part(NamedTuple):
+class Leave(NamedTuple):
     """Disconnect from a neighbour, and forget all of it until it is met again."""
 
     peer: str
@@ -59,7 +59,7 @@ class Quit(NamedTuple):
     is_dead: bool = False
 
 
-Move: TypeAlias = Say | Meet | Part | Join | Quit
+Move: TypeAlias = Say | Meet | Leave | Join | Quit
 
 
 class Trees(Protocol):

@@ -1,11 +1,12 @@
 """Parts: what a node is made of, and what a part may ask of the kernel that holds it.
 
 A part is one ability of a node. It says which inputs, messages and requests it handles and what
-it keeps on disk, and it is told what happens to ports and tables. It never looks into another
-part: it is told, or asks through a small protocol, such as `Wants`.
+it keeps on disk, and it is told what happens to ports and tables. Delivery asks for what anybody
+wants through a small protocol, `Wants`; the parts of routing share the tables themselves.
 
-Nothing re-enters. What a part wants sent, stored or done `soon` waits in a queue until whatever
-happens now has been dealt with.
+No effect re-enters: what a part wants sent, stored or done `soon` waits in a queue until whatever
+happens now has been dealt with. That includes answers of the node's own log, and giving a
+neighbour up. Only what a part is told of ports and tables is said at once.
 """
 
 from __future__ import annotations
@@ -282,8 +283,8 @@ class Part:
     def asked(self, session: Session) -> None:
         """A client is about to be served."""
 
-    def standing(self, session: Session) -> int:
-        """How many things that were asked for last until a client takes them back or is gone."""
+    def standing(self, session: Session, *, besides: str) -> int:
+        """How much of what a client has asked for lasts, besides what has this id."""
         return 0
 
     def attached(self, session: Session) -> None:

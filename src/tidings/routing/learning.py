@@ -122,6 +122,7 @@ class Learning(Part):
             self._heard.clear()
         elif self._resume_at is not None:
             since, self._resume_at = self._resume_at, None
+            self._heard = {}  # it lies behind what was lost
             self._listen(0.0, since)
             return True
         elif self._is_due or not now < self._save_at <= now + _SAVED:

@@ -42,8 +42,9 @@ class Watches(Part):
         if body.durable is None:
             self._remove(session.name, body.id)
 
-    def standing(self, session: Session) -> int:
-        return len(self._watched.get(session.name, ()))
+    def standing(self, session: Session, *, besides: str) -> int:
+        watched = self._watched.get(session.name, {})
+        return len(watched) - (besides in watched)
 
     def attached(self, session: Session) -> None:
         self.left(session)

@@ -463,7 +463,7 @@ def test_a_snapshot_of_a_store_in_use_that_is_put_back_begins_an_epoch(tmp_path:
     script = """
 import os, shutil, signal, subprocess, sys
 from pathlib import Path
-from tests.broker.test_store import events, opened
+from tests.broker.store.test_sqlite import events, opened
 folder, copy = map(Path, sys.argv[1:])
 store = opened(folder)
 store.commit({}, events(1, 5))
@@ -499,7 +499,7 @@ def test_a_start_without_room_for_another_identity_keeps_the_one_it_has(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("tidings.broker.identity.os.fsync", full)
+        patch.setattr("tidings.broker.store.identity.os.fsync", full)
         with closing(opened(tmp_path)) as store:
             assert (store.raised, store.trouble) == (None, None)
             assert before[0] in identity.look(tmp_path)

@@ -277,6 +277,7 @@ class ClientSession:
     def _subscribe(self, body: Subscribe) -> None:
         if not self._is_readable(body.id, body.filter):
             return
+        self._watched.pop(body.id, None)
         if body.bulk is not None:
             name = addressee(self._principal, body.bulk)
             if not (body.bulk and len(name) <= _LONGEST_NAME and is_owned(self._principal, name)):
