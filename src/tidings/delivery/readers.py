@@ -72,6 +72,7 @@ class Reader:
         "fetches",
         "filter",
         "follows",
+        "held",
         "id",
         "is_live",
         "lost",
@@ -92,6 +93,8 @@ class Reader:
         """All up to this tick has been delivered, or was silence."""
         self.follows: set[str] = set()
         """The streams in which the position is that of the flow, or ahead of it."""
+        self.held: set[str] = set()
+        """The streams into which it comes after the end of an earlier one of their node."""
         self.fetches: dict[str, int] = {}
         """The numbers under which something is being fetched."""
         self.begun = 0.0

@@ -163,7 +163,10 @@ class Reading:
             reader.begins(stream, 0)
 
     def begin(self, reader: Reader, stream: str) -> None:
-        """Bring a reader into a stream, or back into it."""
+        """Bring a reader into a stream, or back into it; an earlier one of its node comes first."""
+        if self._has_earlier(reader, stream):
+            reader.held.add(stream)
+            return
         flow = self.flow(stream)
         position = reader.positions.get(stream)
         if position is None and not reader.begins_now:
@@ -178,6 +181,21 @@ class Reading:
             self._follow(reader, flow, flow.upto)
         else:
             self._fetch_for(reader, stream, position)
+
+    def _has_earlier(self, reader: Reader, stream: str) -> bool:
+        """Whether a reader has yet to read an earlier stream of the same node to its end."""
+        if epoch_of(stream) == 1 or stream not in reader.positions:
+            return False
+        unread = reader.positions.keys() - reader.follows
+        return comes_after(stream, unread & self._reached.ways.streams)
+
+    def _release(self, reader: Reader) -> None:
+        """Bring a reader into the streams that were held back for others."""
+        for stream in [s for s in reader.held if not self._has_earlier(reader, s)]:
+            reader.held.discard(stream)
+            is_there = stream in reader.follows or self._is_on_its_way(reader, self.flow(stream))
+            if not is_there and self._reached.ways.via(stream) is not None:
+                self.begin(reader, stream)
 
     def _is_covered(self, flow: Flow, filter: Filter) -> bool:
         """Whether a flow holds all that the filter matches, so that a reader may just follow it.
@@ -199,6 +217,8 @@ class Reading:
         reader.positions[flow.stream] = position
         if reader.durable is None or not self.clients[reader.session].is_full:
             reader.follows.add(flow.stream)
+            if reader.held:
+                self._release(reader)
         self.tell_state(reader)
 
     def tell_state(self, reader: Reader) -> None:
@@ -351,6 +371,7 @@ class Reading:
             self.resume(flow)
         reached.tell_all(streams)
         for reader in list(self.readers):
+            self._release(reader)
             self.tell_state(reader)
 
     def resume(self, flow: Flow) -> None:
@@ -600,7 +621,8 @@ class Reading:
             yield f"{what} was not told that it is live, or that it is not"
         if not client.is_full:
             for stream in streams - reader.follows:
-                if not self._is_on_its_way(reader, self.flow(stream)):
+                is_held = stream in reader.held and self._has_earlier(reader, stream)
+                if not is_held and not self._is_on_its_way(reader, self.flow(stream)):
                     yield f"nobody asks for what {what} lacks of {stream}"
 
     def _is_on_its_way(self, reader: Reader, flow: Flow) -> bool:
