@@ -313,14 +313,15 @@ class Recovery:
         """Publish, and see who hears it. `Violation` says what does not hold."""
         sim = self.simulation
         before = {witness.name: len(witness.heard) for witness in self.witnesses}
-        lengths = {name: len(store.log) for name, store in sim.stores.items()}
+        lengths = {stream: len(sim.log(stream)) for stream in sim.streams}
         for witness in self.witnesses:
             witness.publish(*(Notification({"x": x, "by": witness.name}) for x in (2, 7, 4)))
         sim.run(sim.now + 3.0)
         for name, store in sim.stores.items():
             more = sum(witness.at == name for witness in self.witnesses)
-            if len(store.log) - lengths[name] != 3 * more:
-                self._fail(f"{name} has kept {len(store.log) - lengths[name]} of {3 * more}")
+            kept = sum(len(log) - lengths.get(stream, 0) for stream, log in store.logs.items())
+            if kept != 3 * more:
+                self._fail(f"{name} has kept {kept} of {3 * more}")
         for witness in self.witnesses:
             news = witness.heard[before[witness.name] :]
             self._compare(witness, news, lengths, "after recovery")
@@ -330,12 +331,12 @@ class Recovery:
                 self._compare(witness, witness.heard, witness.start, "and was told of no doubt")
 
     def _compare(self, witness: Witness, heard: list[Event], since: Cursor, when: str) -> None:
-        for name, store in self.simulation.stores.items():
-            log = store.log[since.get(name, 0) :]
+        for stream in self.simulation.streams:
+            log = self.simulation.log(stream)[since.get(stream, 0) :]
             right = [e.tick for e in log if witness.filter.matches(e.notification)]
-            found = [e.tick for e in heard if e.stream == name]
+            found = [e.tick for e in heard if e.stream == stream]
             if found != right:
-                self._fail(f"{witness.name} hears {found} of {name}, not {right}, {when}")
+                self._fail(f"{witness.name} hears {found} of {stream}, not {right}, {when}")
 
     def _fail(self, what: str) -> NoReturn:
         story = "\n".join(
