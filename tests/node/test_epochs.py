@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from tidings.events import Filter
+from tidings.events import Filter, Notification
 from tidings.node import Node, Settings
 from tidings.protocol import (
     Attach,
+    Deliver,
     Effect,
+    Event,
     Heard,
     Raise,
     Read,
+    Records,
     Refused,
     Reply,
     Request,
@@ -25,11 +28,17 @@ CLOSED = Span(1, 3, 10.0)
 OPEN = Span(1, 5, 20.0)
 
 
-def asked(current: Span = OPEN, **place: Any) -> list[Effect]:
-    """What a node does for somebody who subscribes."""
+def started(current: Span = OPEN) -> Node:
+    """A node to which somebody is connected."""
     node = Node("paris", Settings(log=True), logs={"paris": CLOSED, "paris~2": current})
     node.start(now=0.0)
     node.handle(Request("ann", Attach()), now=1.0)
+    return node
+
+
+def asked(current: Span = OPEN, node: Node | None = None, **place: Any) -> list[Effect]:
+    """What a node does for somebody who subscribes."""
+    node = node or started(current)
     return node.handle(Request("ann", Subscribe("s", Filter.all(), **place), 30.0), now=1.0)
 
 
@@ -38,9 +47,18 @@ def reads(effects: list[Effect]) -> list[tuple[str, int, float]]:
 
 
 def test_whoever_has_read_in_a_stream_hears_all_of_the_next_whenever_it_began() -> None:
-    assert reads(asked(heard={"paris": 1}, begun=25.0)) == [("paris", 1, 0.0), ("paris~2", 0, 0.0)]
     assert reads(asked(heard={"paris": 3}, begun=25.0)) == [("paris~2", 0, 0.0)]
     assert reads(asked(since={"paris": 3})) == [("paris~2", 0, 0.0)]
+
+
+def test_a_stream_is_read_to_its_end_before_the_next_one_is() -> None:
+    node = started()
+    (read,) = [e for e in asked(node=node, heard={"paris": 1}, begun=25.0) if isinstance(e, Read)]
+    assert (read.stream, read.since) == ("paris", 1)
+    found = tuple(Event("paris", tick, Notification({"n": tick}), False, 9.0) for tick in (2, 3))
+    effects = node.handle(Records(read.number, 1, 3, found), now=2.0)
+    assert [e.event.tick for e in effects if isinstance(e, Deliver)] == [2, 3]
+    assert reads(effects) == [("paris~2", 0, 0.0)]
 
 
 def test_whoever_begins_at_a_time_begins_there_in_all_epochs() -> None:
