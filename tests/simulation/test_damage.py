@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.simulation.trials import AGREED, NETWORKS
+from tidings.delivery.stages import Stage
 from tidings.events import Filter, Notification
 from tidings.node import Node, Settings
 from tidings.overlay import Link, Tree
@@ -109,7 +110,13 @@ NODE_DAMAGE: dict[str, Callable[[Node], Any]] = {
     "all readers are far ahead": lambda node: of_readers(
         node, "positions", dict.fromkeys(("b0", "b1", "b2"), 1 << 40)
     ),
-    "nobody follows": lambda node: of_readers(node, "follows", set()),
+    "nobody follows": lambda node: of_readers(node, "stages", {}),
+    "everybody follows": lambda node: of_readers(
+        node, "stages", dict.fromkeys(("b0", "b1", "b2"), Stage.FOLLOWING)
+    ),
+    "everybody waits": lambda node: of_readers(
+        node, "stages", dict.fromkeys(("b0", "b1", "b2"), Stage.PROBING)
+    ),
     "readers have another filter": lambda node: of_readers(node, "filter", Filter.parse("y = 1")),
     "readers are not found": lambda node: node.from_log.reading._by_filter.clear(),
     "nobody is there": lambda node: node.sessions.clear(),
@@ -117,7 +124,9 @@ NODE_DAMAGE: dict[str, Callable[[Node], Any]] = {
     "nobody has a name": lambda node: node.from_log._owners.clear(),
     "all has been told": lambda node: of_sessions(node, "progress", {"b2": 1 << 40}),
     "no way leads anywhere": lambda node: node.from_log.reached.ways._offers.clear(),
-    "all ways lead back": lambda node: node.from_log.reached.ways._via.update(b2="b0", b0="b2"),
+    "all ways lead back": lambda node: node.from_log.reached.ways._via.update(
+        b2=node.neighbours.get("b0"), b0=node.neighbours.get("b2")
+    ),
     "publications were kept": lambda node: node.from_log.publishers.keep("writer", 1 << 40, day=0),
     "the log is longer": lambda node: setattr(node.from_log.logs.log, "last", 1 << 40),
     "it was born later": lambda node: setattr(node, "incarnation", 77),
@@ -215,7 +224,7 @@ def test_every_part_of_a_node_can_be_damaged() -> None:
     assert parts == {
         *("Node", "Conversations", "Timers", "Tree", "Neighbour", "Link", "Session", "Client"),
         *("Exchange", "Tables", "Watches", "Learning", "FromLog", "Doubts", "Fetching"),
-        *("Log", "Logs", "Publishers", "Reached", "Reading", "Subscriptions"),
+        *("Log", "Logs", "Publishers", "Reached", "Reading", "Subscriptions", "Telling"),
         *("Ways", "Flow", "Reader"),
     }
     assert labels >= {

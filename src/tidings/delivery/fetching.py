@@ -53,7 +53,7 @@ class Fetching:
         number = self._number
         if number in self._asked:
             raise Damaged(f"{number} has been asked already")
-        via = self._reached.via(stream)
+        via = self._reached.ways.via(stream)
         self._asked[number] = (reader, UNTOLD if via is None else via.told)
         if via is None:
             assert self._reached.is_own(stream)
@@ -86,7 +86,7 @@ class Fetching:
         if self._reached.is_own(message.stream):
             self._logs.answer(message)
             return
-        via = self._reached.via(message.stream)
+        via = self._reached.ways.via(message.stream)
         if via is not None and via is not neighbour:
             path = (*message.path, self._kernel.name)
             self._kernel.send(via, msgspec.structs.replace(message, path=path))

@@ -372,7 +372,7 @@ class FromLog(Delivery):
 
     def _event(self, neighbour: Neighbour, event: Event) -> None:
         """An event comes by a neighbour; by another than its stream's way, it is a straggler."""
-        if self.reached.ways.via(event.stream) == neighbour.name:
+        if self.reached.ways.via(event.stream) is neighbour:
             self.reached.hear(event.stream, event.tick)
             filters = self._wants.filters(event.notification)
             self._pass_on(event, neighbour, self.reading.flow(event.stream), filters)
@@ -401,7 +401,7 @@ class FromLog(Delivery):
         self.doubts.tell(neighbour)
 
     def closed(self, neighbour: Neighbour) -> None:
-        self._anew(self.reached.ways.lost(neighbour.name))
+        self._anew(self.reached.ways.lost(neighbour))
 
     def _told_ways(self, neighbour: Neighbour, message: Streams) -> None:
         """Streams come by a neighbour, or come anew, or no longer."""
@@ -409,7 +409,7 @@ class FromLog(Delivery):
             return
         for stream, tick in message.ticks.items():
             self.reached.hear(stream, tick)
-        self._anew(self.reached.ways.told(neighbour.name, message.ways))
+        self._anew(self.reached.ways.told(neighbour, message.ways))
 
     def advertised(self, neighbour: Neighbour, *, has_grown: bool) -> None:
         self._anew(self.reading.advertised(neighbour, has_grown=has_grown))
@@ -453,14 +453,14 @@ class FromLog(Delivery):
         for reader in list(self.reading.readers):
             self.reading.follow_epochs(reader, [stream])
             self.reading.begin(reader, stream)
-            self.reading.tell_state(reader)
+            self.reading.telling.state(reader)
 
     # -- silence -------------------------------------------------------------------------------
 
     def _silence(self, neighbour: Neighbour, message: Silence) -> None:
         """Nothing more is to be expected up to these ticks."""
         ways = self.reached.ways
-        upto = {s: t for s, t in message.upto.items() if ways.via(s) == neighbour.name}
+        upto = {s: t for s, t in message.upto.items() if ways.via(s) is neighbour}
         for stream, tick in upto.items():
             self.reached.hear(stream, tick)
             flow = self.reading.flow(stream)
@@ -483,7 +483,7 @@ class FromLog(Delivery):
         if last > self._silent_since:
             self._silent_since = last
             self._tell_silence({self.stream: last})
-        self.reading.tell_progress()
+        self.reading.telling.progress()
 
     # -- doubts --------------------------------------------------------------------------------
 
@@ -515,10 +515,10 @@ class FromLog(Delivery):
     # -- auditing ------------------------------------------------------------------------------
 
     def digest_told(self, neighbour: Neighbour) -> int | None:
-        return self.reached.ways.digest_told(neighbour.name)
+        return self.reached.ways.digest_told(neighbour)
 
     def digest_held(self, neighbour: Neighbour) -> int | None:
-        return self.reached.ways.digest_held(neighbour.name)
+        return self.reached.ways.digest_held(neighbour)
 
     def standing(self, session: Session, *, besides: str) -> int:
         readers, ads = self.clients[session.name].readers, session.advertisements

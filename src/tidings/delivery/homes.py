@@ -46,7 +46,7 @@ class Homes:
     def __init__(
         self,
         kernel: Kernel,
-        ways: Ways,
+        ways: Ways[Neighbour],
         known: Known,
         *,
         holds: Callable[[str], bool],
@@ -127,7 +127,8 @@ class Homes:
             self._number += 1
             search.asked[node] = self._number
             self._asked[self._number] = search, node
-            via = self._kernel.neighbours[self._ways.via(stream) or ""]
+            via = self._ways.via(stream)
+            assert via is not None, "the node's own streams have answered"
             path = (self._kernel.name,)
             self._kernel.send(via, Seek(stream, search.name, self._number, path))
         if reachable.keys() <= search.answered:
@@ -164,7 +165,7 @@ class Homes:
             has_it = self._has(message.durable, asker=message.path[0])
             self._kernel.send(neighbour, Sought(message.number, message.path, has_it))
             return
-        via = self._kernel.neighbours.get(self._ways.via(message.stream) or "")
+        via = self._ways.via(message.stream)
         if via is not None and via is not neighbour:
             path = (*message.path, self._kernel.name)
             self._kernel.send(via, msgspec.structs.replace(message, path=path))

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from tidings.delivery.stages import AWAY, FOLLOWING, Stage
 from tidings.events import Filter
 from tidings.protocol.parts import UNTOLD, Session
 
@@ -49,16 +50,9 @@ class Flow:
         self.probe = 0
         """The number under which the stream was asked where it is."""
         self.probing: dict[Reader, None] = {}
-        """The readers for whom it was."""
+        """The readers for whom it was: those that are `PROBING`."""
         self.waiting: dict[Reader, None] = {}
-        """The readers for whom it will be when that is answered."""
-
-    def break_off(self) -> None:
-        """Something may be missing from now on."""
-        self.is_live = False
-        self.fetch = self.probe = 0
-        self.waiting = {**self.probing, **self.waiting}
-        self.probing = {}
+        """The readers for whom it will be when that is answered: those that are `WAITING`."""
 
 
 class Reader:
@@ -71,14 +65,13 @@ class Reader:
         "durable",
         "fetches",
         "filter",
-        "follows",
-        "held",
         "id",
         "is_live",
         "lost",
         "missed",
         "positions",
         "session",
+        "stages",
         "starts",
         "timed",
         "unreached",
@@ -91,12 +84,10 @@ class Reader:
         """The bulk subscription whose copies it is told; empty if it is an ordinary one."""
         self.positions: dict[str, int] = {}
         """All up to this tick has been delivered, or was silence."""
-        self.follows: set[str] = set()
-        """The streams in which the position is that of the flow, or ahead of it."""
-        self.held: set[str] = set()
-        """The streams into which it comes after the end of an earlier one of their node."""
+        self.stages: dict[str, Stage] = {}
+        """Where it stands in each stream that it was brought into."""
         self.fetches: dict[str, int] = {}
-        """The numbers under which something is being fetched."""
+        """Where it is `FETCHING`, under which number."""
         self.begun = 0.0
         """The time from which it wants all of a stream that turns up later."""
         self.begins_now = False
@@ -114,6 +105,14 @@ class Reader:
         self.starts: dict[str, int] | None = None
         """Where it began, for a durable one of which nothing is saved yet. Its positions won't
         do: they are past what was delivered, but not acknowledged."""
+
+    def stage(self, stream: str) -> Stage:
+        """Where it stands in a stream."""
+        return self.stages.get(stream, AWAY)
+
+    def follows(self, stream: str) -> bool:
+        """Whether its position is that of the flow, or ahead of it."""
+        return self.stages.get(stream) is FOLLOWING
 
     def begins(self, stream: str, tick: int) -> None:
         """It has come into a stream behind this tick; if it was there already, no matter."""

@@ -10,6 +10,7 @@ again. That is also how a reader begins, now or in the past, and why its start i
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import partial
 
 import msgspec
 
@@ -18,31 +19,26 @@ from tidings.delivery.doubts import Doubts
 from tidings.delivery.fetching import Fetching
 from tidings.delivery.logs import damaged
 from tidings.delivery.readers import UNKNOWN, Client, Flow, Reader
+from tidings.delivery.stages import (
+    AWAY,
+    FETCHING,
+    FOLLOWING,
+    HELD,
+    PROBING,
+    STAGES,
+    WAITING,
+    Stage,
+    Turn,
+)
 from tidings.delivery.streams import Reached
+from tidings.delivery.telling import Starts, Telling
 from tidings.events import Filter, Notification
 from tidings.protocol.epochs import broker_of, comes_after, epoch_of
-from tidings.protocol.host import Deliver, Reply
+from tidings.protocol.host import Damaged, Deliver
 from tidings.protocol.messages import BEGIN, NOW, Event, Fetched
 from tidings.protocol.parts import Kernel, Neighbour, Session, Version, Wants
-from tidings.protocol.requests import (
-    Accepted,
-    Answer,
-    Cursor,
-    Missed,
-    Progress,
-    Refused,
-)
+from tidings.protocol.requests import Refused
 from tidings.protocol.wishes import count
-
-
-class Starts:
-    """Who is told that a durable reader has begun, or ended."""
-
-    def started(self, reader: Reader) -> None:
-        """It has begun everywhere: where, in `reader.starts`."""
-
-    def ended(self, reader: Reader) -> None:
-        """It reads no more."""
 
 
 class Reading:
@@ -60,15 +56,13 @@ class Reading:
     ) -> None:
         """`ends` are the last ticks of the node's own streams."""
         self._kernel, self._wants = kernel, wants
-        self._reached, self._fetching, self._doubts = reached, fetching, doubts
-        self._starts = starts
+        self._reached, self._fetching, self._starts = reached, fetching, starts
         self.clients: dict[str, Client] = {}
         """By session."""
         self.flows = {stream: _own_flow(stream, last) for stream, last in ends.items()}
         self.readers: dict[Reader, None] = {}
-        self.starting: dict[Reader, None] = {}
-        """Those that have not begun in every stream yet."""
         self._by_filter: dict[Filter, dict[Reader, None]] = {}
+        self.telling = Telling(kernel, reached, doubts, starts, self.flows, self.clients)
 
     def flow(self, stream: str) -> Flow:
         """A stream as it comes here."""
@@ -92,7 +86,7 @@ class Reading:
         told: dict[str, list[str]] = {}
         for filter_ in filters:
             for reader in by_filter.get(filter_, ()):
-                if stream in reader.follows and tick > reader.positions[stream]:
+                if reader.stages.get(stream) is FOLLOWING and tick > reader.positions[stream]:
                     ids = told.get(reader.session)
                     if ids is None:
                         told[reader.session] = [reader.id]
@@ -111,7 +105,7 @@ class Reading:
         stream = event.stream
         for filter_ in filters:
             for reader in self._by_filter.get(filter_, ()):
-                if stream in reader.follows and event.tick > reader.positions[stream]:
+                if reader.follows(stream) and event.tick > reader.positions[stream]:
                     own = as_told(event.notification, reader.addressee)
                     if own is None:
                         continue
@@ -129,7 +123,7 @@ class Reading:
     def add(self, reader: Reader) -> None:
         """Begin to read. It is accepted once it has begun in every stream that is there."""
         client = self.clients[reader.session]
-        self.readers[reader] = self.starting[reader] = None
+        self.readers[reader] = self.telling.starting[reader] = None
         client.readers[reader.id] = reader
         self._by_filter.setdefault(reader.filter, {})[reader] = None
         self._wants.want(client.session, {reader.filter: 1}, {})
@@ -139,11 +133,11 @@ class Reading:
             if reader in self.readers:  # it may have been refused in the last one
                 self.begin(reader, stream)
         # What the node's own log answers comes first: it may refuse the place where this begins.
-        self._kernel.soon(lambda: self._accept(reader))
+        self._kernel.soon(partial(self._accept, reader))
 
     def _accept(self, reader: Reader) -> None:
         if reader in self.readers:
-            self.tell_state(reader)
+            self.telling.state(reader)
 
     def follow_epochs(self, reader: Reader, streams: Iterable[str]) -> None:
         """Whoever has a position in a node's stream wants all of the one that comes after it.
@@ -163,38 +157,62 @@ class Reading:
             reader.begins(stream, 0)
 
     def begin(self, reader: Reader, stream: str) -> None:
-        """Bring a reader into a stream, or back into it; an earlier one of its node comes first."""
-        if self._has_earlier(reader, stream):
-            reader.held.add(stream)
-            return
-        flow = self.flow(stream)
-        position = reader.positions.get(stream)
-        if position is None and not reader.begins_now:
-            self._fetch_for(reader, stream, BEGIN, after=reader.begun)
-        elif not self._is_covered(flow, reader.filter):
-            if position is None:
-                flow.waiting[reader] = None
+        """Bring a reader into a stream, or back into it."""
+        flow, position = self.flow(stream), reader.positions.get(stream)
+        match self._entrance(reader, flow):
+            case Stage.FETCHING:
+                since, after = (BEGIN, reader.begun) if position is None else (position, 0.0)
+                self._fetch_for(reader, flow, Turn.ENTER, since, after=after)
+            case Stage.FOLLOWING:
+                self._follow(reader, flow, Turn.ENTER, flow.upto)
+            case stage:
+                self._turn(reader, flow, Turn.ENTER, stage)
                 self._probe(flow)
-            else:
-                self._fetch_for(reader, stream, position)
-        elif position is None or position == flow.upto:
-            self._follow(reader, flow, flow.upto)
-        else:
-            self._fetch_for(reader, stream, position)
+
+    def _entrance(self, reader: Reader, flow: Flow) -> Stage:
+        """How a reader gets into a stream; an earlier one of its node comes first."""
+        if self._has_earlier(reader, flow.stream):
+            return HELD
+        position = reader.positions.get(flow.stream)
+        if position is None and not reader.begins_now:
+            return FETCHING
+        if not self._is_covered(flow, reader.filter):
+            return WAITING if position is None else FETCHING
+        return FOLLOWING if position is None or position == flow.upto else FETCHING
+
+    def _turn(self, reader: Reader, flow: Flow, turn: Turn, to: Stage) -> None:
+        """Something happens to a reader in a stream: it stands elsewhere now, or where it stood."""
+        stream = flow.stream
+        stage = reader.stage(stream)
+        if to not in STAGES[turn].get(stage, ()):
+            what = f"reader {reader.id} of {reader.session} is {stage.value} in {stream}"
+            raise Damaged(f"{what}, and is to be {to.value}, since {turn.value}")
+        if stage is WAITING:
+            flow.waiting.pop(reader, None)
+        elif stage is PROBING:
+            flow.probing.pop(reader, None)
+        elif stage is FETCHING:
+            self._fetching.forget(reader.fetches.pop(stream, 0))
+        reader.stages[stream] = to
+        if to is WAITING:
+            flow.waiting[reader] = None
+        elif to is PROBING:
+            flow.probing[reader] = None
 
     def _has_earlier(self, reader: Reader, stream: str) -> bool:
         """Whether a reader has yet to read an earlier stream of the same node to its end."""
         if epoch_of(stream) == 1 or stream not in reader.positions:
             return False
-        unread = reader.positions.keys() - reader.follows
-        return comes_after(stream, unread & self._reached.ways.streams)
+        reachable = self._reached.ways.streams
+        unread = [s for s in reader.positions if s in reachable and not reader.follows(s)]
+        return comes_after(stream, unread)
 
     def _release(self, reader: Reader) -> None:
         """Bring a reader into the streams that were held back for others."""
-        for stream in [s for s in reader.held if not self._has_earlier(reader, s)]:
-            reader.held.discard(stream)
-            is_there = stream in reader.follows or self._is_on_its_way(reader, self.flow(stream))
-            if not is_there and self._reached.ways.via(stream) is not None:
+        reachable = self._reached.ways.streams
+        for stream in [s for s, stage in reader.stages.items() if stage is HELD]:
+            is_held = reader.stage(stream) is HELD and self._has_earlier(reader, stream)
+            if stream in reachable and reader.stage(stream) is HELD and not is_held:
                 self.begin(reader, stream)
 
     def _is_covered(self, flow: Flow, filter: Filter) -> bool:
@@ -205,59 +223,21 @@ class Reading:
         """
         if self._reached.is_own(flow.stream):
             return True
-        via = self._reached.via(flow.stream)
+        via = self._reached.ways.via(flow.stream)
         if via is None or not flow.is_live or flow.told != via.told:
             return False
         if not self._wants.is_advertised:
             return True
         return any(told.covers(filter) for told in self._wants.told(via))
 
-    def _follow(self, reader: Reader, flow: Flow, position: int) -> None:
+    def _follow(self, reader: Reader, flow: Flow, turn: Turn, position: int) -> None:
         reader.begins(flow.stream, position)
         reader.positions[flow.stream] = position
-        if reader.durable is None or not self.clients[reader.session].is_full:
-            reader.follows.add(flow.stream)
-            if reader.held:
-                self._release(reader)
-        self.tell_state(reader)
-
-    def tell_state(self, reader: Reader) -> None:
-        """Accept a reader that has started everywhere; tell it whether it is live."""
-        reachable = self._reached.ways.streams
-        if reader in self.starting:
-            if not reader.positions.keys() >= reachable:
-                return
-            del self.starting[reader]
-            self._begin_out_of_reach(reader)
-            self._starts.started(reader)
-            self._tell_missed(reader)
-            cursor, doubts = self.cursor(reader), self._doubts.count
-            self._reply(
-                reader, Accepted(reader.id, cursor=cursor, begun=reader.begun, doubts=doubts)
-            )
-        is_live = reader.follows >= reachable
-        if is_live is not reader.is_live:
-            reader.is_live = is_live
-            self._tell_missed(reader)
-            self._reply(reader, Progress(reader.id, self.cursor(reader), is_live))
-
-    def _begin_out_of_reach(self, reader: Reader) -> None:
-        """What begins now begins behind what was heard of a stream that cannot be reached."""
-        if reader.begins_now:
-            reader.begins_now = False
-            for stream, tick in self._reached.known.items():
-                if stream not in reader.positions:
-                    reader.begins(stream, tick)
-                    reader.positions[stream] = tick
-                    reader.unreached.add(stream)
-
-    def cursor(self, reader: Reader) -> Cursor:
-        """Where a reader is in each stream."""
-        return {s: self._position(reader, s) for s in reader.positions}
-
-    def _position(self, reader: Reader, stream: str) -> int:
-        position = reader.positions[stream]
-        return max(position, self.flow(stream).upto) if stream in reader.follows else position
+        is_stopped = reader.durable is not None and self.clients[reader.session].is_full
+        self._turn(reader, flow, turn, AWAY if is_stopped else FOLLOWING)
+        if HELD in reader.stages.values():
+            self._release(reader)
+        self.telling.state(reader)
 
     # -- ending --------------------------------------------------------------------------------
 
@@ -277,7 +257,7 @@ class Reading:
         client = self.clients.get(reader.session)
         if client is not None:
             del client.readers[reader.id]
-        self.starting.pop(reader, None)
+        self.telling.starting.pop(reader, None)
         self._starts.ended(reader)
         same = self._by_filter[reader.filter]
         del same[reader]
@@ -291,9 +271,9 @@ class Reading:
 
     def end(self, reader: Reader, reason: str) -> None:
         """It may not go on."""
-        self._tell_missed(reader)
+        self.telling.missed(reader)
         self.remove(reader)
-        self._reply(reader, Refused(reader.id, reason))
+        self.telling.reply(reader, Refused(reader.id, reason))
 
     def _end_too_old(self, reader: Reader, message: Fetched, position: int) -> None:
         """What comes next for a reader is no longer kept, cannot be read, or is not what it was."""
@@ -301,11 +281,11 @@ class Reading:
 
     def _end_at(self, reader: Reader, stream: str, position: int, since: int, reason: str) -> None:
         """A reader cannot go on from its position in a stream, but from another tick."""
-        cursor = {**self.cursor(reader), stream: since}
-        self._tell_missed(reader)
+        cursor = {**self.telling.cursor(reader), stream: since}
+        self.telling.missed(reader)
         self.remove(reader)
         reason = f"{reason}; continue from {stream}:{since}"
-        self._reply(reader, Refused(reader.id, reason, cursor, stream, position))
+        self.telling.reply(reader, Refused(reader.id, reason, cursor, stream, position))
 
     # -- slow readers --------------------------------------------------------------------------
 
@@ -314,52 +294,26 @@ class Reading:
         client.is_full = True
         for reader in client.readers.values():
             if reader.durable is not None:
-                for stream in reader.follows:
-                    reader.positions[stream] = self._position(reader, stream)
-                reader.follows.clear()
-                self.tell_state(reader)
+                for flow in [f for s, f in self.flows.items() if reader.follows(s)]:
+                    reader.positions[flow.stream] = self.telling.position(reader, flow.stream)
+                    self._turn(reader, flow, Turn.FILL, AWAY)
+                self.telling.state(reader)
 
     def drained(self, client: Client) -> None:
         """Go on; whoever has missed something is told so."""
         client.is_full = False
         for reader in list(client.readers.values()):
-            self._tell_missed(reader)
+            self.telling.missed(reader)
             for stream in list(self._reached.ways.streams):
-                flow = self.flow(stream)
-                if reader in self.readers and not (
-                    stream in reader.follows
-                    or stream in reader.fetches
-                    or reader in flow.waiting
-                    or reader in flow.probing
-                ):
+                if reader in self.readers and reader.stage(stream) in (AWAY, HELD):
                     self.begin(reader, stream)
-
-    def _tell_missed(self, reader: Reader) -> None:
-        """No cursor may pass over what was missed before that was said."""
-        if reader.missed or reader.lost:
-            cursor = self.cursor(reader)
-            self._reply(reader, Missed(reader.id, reader.missed, cursor, reader.lost))
-            reader.missed = reader.lost = 0
-
-    def tell_progress(self) -> None:
-        """Let all clients know how far everything is."""
-        cursor = {s: f.upto for s, f in self.flows.items() if f.is_live}
-        for name, client in self.clients.items():
-            if client.readers and not client.is_full:
-                news = {s: t for s, t in cursor.items() if t > client.progress.get(s, -1)}
-                if news:
-                    client.progress.update(news)
-                    self._kernel.emit(Reply(name, Progress("", news, True)))
-
-    def _reply(self, reader: Reader, answer: Answer) -> None:
-        self._kernel.emit(Reply(reader.session, answer))
 
     # -- interruptions -------------------------------------------------------------------------
 
     def anew(self, streams: list[str]) -> None:
         """The flows of these streams have been interrupted: go on where they were."""
         reached = self._reached
-        reachable = [s for s in streams if reached.ways.via(s) is not None]
+        reachable = [s for s in streams if s in reached.ways.streams]
         for reader in self.readers:
             self.follow_epochs(reader, reachable)
         flows = [self.flow(stream) for stream in streams]
@@ -372,28 +326,32 @@ class Reading:
         reached.tell_all(streams)
         for reader in list(self.readers):
             self._release(reader)
-            self.tell_state(reader)
+            self.telling.state(reader)
 
     def resume(self, flow: Flow) -> None:
         """Ask for whatever may be missing in a flow."""
-        for number in (flow.fetch, flow.probe):
-            self._fetching.forget(number)
-        flow.break_off()
+        self._fetching.forget(flow.fetch)
+        self._fetching.forget(flow.probe)
+        flow.fetch = flow.probe = 0
         flow.is_live = is_own = self._reached.is_own(flow.stream)  # nothing of it can be missing
-        is_reachable = self._reached.ways.via(flow.stream) is not None
-        if not is_reachable:
-            flow.waiting.clear()
-        is_followed = False
+        is_reachable = flow.stream in self._reached.ways.streams
         for reader in list(self.readers):
-            self._fetching.forget(reader.fetches.pop(flow.stream, 0))
-            if flow.stream in reader.follows:
-                is_followed = True
-            elif is_reachable and reader not in flow.waiting:
-                self.begin(reader, flow.stream)
+            self._interrupt(reader, flow, is_reachable=is_reachable)
         if is_reachable:
-            if is_followed and not is_own:
+            if not is_own and any(reader.follows(flow.stream) for reader in self.readers):
                 flow.fetch = self._fetching.ask(flow.stream, flow.upto)
             self._probe(flow)
+
+    def _interrupt(self, reader: Reader, flow: Flow, *, is_reachable: bool) -> None:
+        """What a reader has asked for is lost; who follows waits for the gap to be filled."""
+        stage = reader.stage(flow.stream)
+        if stage in (WAITING, PROBING):
+            stage = WAITING if is_reachable else AWAY
+        elif stage is FETCHING:
+            stage = AWAY
+        self._turn(reader, flow, Turn.BREAK, stage)
+        if is_reachable and stage in (AWAY, HELD):
+            self.begin(reader, flow.stream)
 
     def _check_identity(self, flow: Flow) -> None:
         """Under the name of a stream comes another one: no position in the old one holds in it."""
@@ -402,8 +360,9 @@ class Reading:
             return
         if flow.identity:
             for reader in [r for r in self.readers if flow.stream in r.positions]:
-                position = self._position(reader, flow.stream)
-                reader.follows.discard(flow.stream)
+                position = self.telling.position(reader, flow.stream)
+                if reader.follows(flow.stream):
+                    self._turn(reader, flow, Turn.RENAME, AWAY)
                 if position > 0:
                     reason = _another(flow.stream, position)
                     self._end_at(reader, flow.stream, position, 0, reason)
@@ -416,9 +375,7 @@ class Reading:
         late = self._fetching.late(now, patience)
         for flow in [f for f in self.flows.values() if late & self._questions(f)]:
             self.resume(flow)
-        for client in self.clients.values():
-            told = client.progress.items()
-            client.progress = {s: t for s, t in told if s in self.flows and t <= self.flows[s].upto}
+        self.telling.mend()
 
     def _questions(self, flow: Flow) -> set[int]:
         numbers = {r.fetches[flow.stream] for r in self.readers if flow.stream in r.fetches}
@@ -426,15 +383,21 @@ class Reading:
 
     # -- fetching ------------------------------------------------------------------------------
 
-    def _fetch_for(self, reader: Reader, stream: str, since: int, *, after: float = 0.0) -> None:
-        if not self.clients[reader.session].is_full:
+    def _fetch_for(
+        self, reader: Reader, flow: Flow, turn: Turn, since: int, *, after: float = 0.0
+    ) -> None:
+        """Ask for what lies behind a tick, or is not older than a time, if its client reads."""
+        stream, is_full = flow.stream, self.clients[reader.session].is_full
+        self._turn(reader, flow, turn, AWAY if is_full else FETCHING)
+        if not is_full:
             asked = self._fetching.ask(stream, since, reader.filter, after=after, reader=reader)
             reader.fetches[stream] = asked
 
     def _probe(self, flow: Flow) -> None:
         """Ask a stream where it is, for all that begin now."""
-        if flow.waiting and not flow.probe and self._reached.ways.via(flow.stream) is not None:
-            flow.probing, flow.waiting = flow.waiting, {}
+        if flow.waiting and not flow.probe and flow.stream in self._reached.ways.streams:
+            for reader in list(flow.waiting):
+                self._turn(reader, flow, Turn.PROBE, PROBING)
             flow.probe = self._fetching.ask(flow.stream, NOW)
 
     def fetched(self, message: Fetched) -> None:
@@ -452,8 +415,7 @@ class Reading:
             flow.probe = 0
             self._lives(flow, message.upto, told)
             for waiting in list(flow.probing):
-                self._follow(waiting, flow, message.upto)
-            flow.probing = {}
+                self._follow(waiting, flow, Turn.REACH, message.upto)
             self._probe(flow)
 
     def _lives(self, flow: Flow, upto: int, told: Version) -> None:
@@ -466,7 +428,6 @@ class Reading:
             flow.is_live, flow.upto, flow.told = True, upto, told
 
     def _fetched_for(self, reader: Reader, flow: Flow, message: Fetched, told: Version) -> None:
-        reader.fetches.pop(flow.stream, None)
         if message.lost:
             position = message.since if message.is_damaged else 0
             self._lost(reader, message, reader.positions.get(flow.stream, position))
@@ -481,12 +442,11 @@ class Reading:
         reader.positions[flow.stream] = message.upto
         if message.is_live:
             self._lives(flow, message.upto, told)
-            self._follow(reader, flow, message.upto)
+            self._follow(reader, flow, Turn.REACH, message.upto)
             return
-        if reader not in self.starting:
-            self._reply(reader, Progress(reader.id, {flow.stream: message.upto}, False))
-        self.tell_state(reader)
-        self._fetch_for(reader, flow.stream, message.upto)
+        self.telling.part(reader, flow.stream, message.upto)
+        self.telling.state(reader)
+        self._fetch_for(reader, flow, Turn.PART, message.upto)
 
     def _lost(self, reader: Reader, message: Fetched, position: int) -> None:
         """What comes next is no longer kept; a live reader goes on if it has only just begun."""
@@ -497,8 +457,8 @@ class Reading:
         else:
             reader.lost += message.since - position
             reader.positions[stream] = message.since
-            self._tell_missed(reader)
-            self._fetch_for(reader, stream, message.since)
+            self.telling.missed(reader)
+            self._fetch_for(reader, self.flow(stream), Turn.PART, message.since)
 
     def _filled(self, flow: Flow, message: Fetched, told: Version) -> None:
         """(A part of) what an interrupted flow is lacking for those that follow it."""
@@ -520,7 +480,7 @@ class Reading:
     def _lose(self, flow: Flow, message: Fetched) -> None:
         """What an interrupted flow is lacking is no longer kept, or cannot be read."""
         before, flow.upto = flow.upto, message.place
-        for reader in [r for r in self.readers if flow.stream in r.follows]:
+        for reader in self._followers(flow):
             position = max(reader.positions[flow.stream], before)
             if message.place <= position:
                 continue  # it is ahead of the flow, and lacks nothing
@@ -530,12 +490,12 @@ class Reading:
             reader.positions[flow.stream] = message.place
             reader.lost += message.place - position
             if not self.clients[reader.session].is_full:
-                self._tell_missed(reader)
+                self.telling.missed(reader)
 
     def _went_back(self, flow: Flow, message: Fetched) -> None:
         """A stream ends before what has come of it: whoever follows it is told."""
-        for reader in [r for r in self.readers if flow.stream in r.follows]:
-            self._end_too_old(reader, message, self._position(reader, flow.stream))
+        for reader in self._followers(flow):
+            self._end_too_old(reader, message, self.telling.position(reader, flow.stream))
         flow.upto = UNKNOWN
         self._reached.known[flow.stream] = message.upto
         self._probe(flow)
@@ -547,28 +507,31 @@ class Reading:
         told the same for another reader a moment ago: then those that do not hold that yet do.
         """
         ways = self._reached.ways
-        streams = [s for s in ways.streams if ways.via(s) == neighbour.name]
+        streams = [s for s in ways.streams if ways.via(s) is neighbour]
         return [s for s in streams if has_grown or self.flow(s).told != neighbour.told]
 
     def is_ahead(self, flow: Flow, tick: int) -> bool:
         """Whether anybody here is ahead of what has come by; they go on from there."""
-        ahead = [r for r in self.readers if flow.stream in r.follows]
-        ahead = [r for r in ahead if r.positions[flow.stream] > tick]
+        ahead = [r for r in self._followers(flow) if r.positions[flow.stream] > tick]
         for reader in ahead:
             reader.positions[flow.stream] = tick
         return bool(ahead) or flow.upto > tick
+
+    def _followers(self, flow: Flow) -> list[Reader]:
+        return [reader for reader in self.readers if reader.follows(flow.stream)]
 
     # -- auditing ------------------------------------------------------------------------------
 
     def audit(self, sessions: Collection[Session]) -> Iterator[str]:
         """Whatever cannot be true of it."""
         yield from self._audit_flows()
+        yield from self.telling.audit(self.flows, self.clients)
         readers = self.readers
         if sum(len(client.readers) for client in self.clients.values()) != len(readers):
             yield "a session has a reader that is not there, or lacks one"
         if sum(len(same) for same in self._by_filter.values()) != len(readers):
             yield "there are readers without a filter, or filters without a reader"
-        if not self.starting.keys() <= readers.keys():
+        if not self.telling.starting.keys() <= readers.keys():
             yield "somebody starts who is not there"
         for session in sessions:
             client = self.clients.get(session.name)
@@ -585,7 +548,7 @@ class Reading:
                 yield f"what {session.name} wants is not in the table"
 
     def _audit_flows(self) -> Iterator[str]:
-        followed = {stream for reader in self.readers for stream in reader.follows}
+        followed = {s for reader in self.readers for s in reader.stages if reader.follows(s)}
         for stream, flow in self.flows.items():
             if flow.stream != stream:
                 yield f"flow {stream} is that of {flow.stream}"
@@ -593,8 +556,9 @@ class Reading:
                 yield f"flow {stream} waits for what was not asked"
             if flow.is_live and flow.fetch:
                 yield f"flow {stream} is live, and lacks something"
-            if not (flow.waiting.keys() | flow.probing.keys()) <= self.readers.keys():
-                yield f"somebody waits for flow {stream} who is not there"
+            for stage, there in ((WAITING, flow.waiting), (PROBING, flow.probing)):
+                if any(r not in self.readers or r.stage(stream) is not stage for r in there):
+                    yield f"somebody is not {stage.value} for flow {stream}"
             if flow.probing and not flow.probe:
                 yield f"flow {stream} has not been asked where it is"
             if stream not in self._reached.ways.streams:
@@ -608,27 +572,35 @@ class Reading:
         what = f"reader {reader.id} of {reader.session}"
         if reader not in self._by_filter.get(reader.filter, {}):
             yield f"{what} is not known by its filter"
-        if not reader.follows <= reader.positions.keys():
-            yield f"{what} has no position in {reader.follows - reader.positions.keys()}"
         for stream, position in reader.positions.items():
             if self._reached.is_own(stream) and position > self.flow(stream).upto:
                 yield f"{what} is ahead of the log"
         streams = self._reached.ways.streams
-        if reader in self.starting:
+        if reader in self.telling.starting:
             if reader.positions.keys() >= streams:
                 yield f"{what} has started, and was not accepted"
-        elif reader.is_live is not (reader.follows >= streams):
+        elif reader.is_live is not all(map(reader.follows, streams)):
             yield f"{what} was not told that it is live, or that it is not"
-        if not client.is_full:
-            for stream in streams - reader.follows:
-                is_held = stream in reader.held and self._has_earlier(reader, stream)
-                if not is_held and not self._is_on_its_way(reader, self.flow(stream)):
-                    yield f"nobody asks for what {what} lacks of {stream}"
+        for stream in reader.stages.keys() | streams:
+            if not self._stands(reader, stream, is_full=client.is_full):
+                yield f"{what} is not {reader.stage(stream).value} in {stream}"
 
-    def _is_on_its_way(self, reader: Reader, flow: Flow) -> bool:
-        """Whether a reader that does not follow a flow will."""
-        is_fetched = self._fetching.is_for(reader.fetches.get(flow.stream, 0), reader)
-        return is_fetched or reader in flow.waiting or reader in flow.probing
+    def _stands(self, reader: Reader, stream: str, *, is_full: bool) -> bool:
+        """Whether a reader can stand where it is said to."""
+        flow, is_reachable = self.flows.get(stream), stream in self._reached.ways.streams
+        match reader.stage(stream):
+            case Stage.AWAY:
+                return is_full or not is_reachable
+            case Stage.HELD:
+                return is_full or not is_reachable or self._has_earlier(reader, stream)
+            case Stage.WAITING:
+                return flow is not None and reader in flow.waiting
+            case Stage.PROBING:
+                return flow is not None and reader in flow.probing
+            case Stage.FETCHING:
+                return self._fetching.is_for(reader.fetches.get(stream, 0), reader)
+            case Stage.FOLLOWING:
+                return flow is not None and stream in reader.positions
 
 
 def _own_flow(stream: str, last: int) -> Flow:

@@ -33,7 +33,7 @@ class Reached:
         before = IDENTITIES.found(stored, {})
         self._identities = {stream: before.get(stream, instance) for stream in logs.logs}
         self._is_new = self._identities != before
-        self.ways = Ways(kernel.name, self._identities, instance=instance)
+        self.ways: Ways[Neighbour] = Ways(kernel.name, self._identities, instance=instance)
         self.known = Known()
         self.doubles: dict[str, dict[str, Path]] = {}
         """The names that several nodes have, and by instance the way to each."""
@@ -62,14 +62,10 @@ class Reached:
 
     # -- ways ----------------------------------------------------------------------------------
 
-    def via(self, stream: str) -> Neighbour | None:
-        """The neighbour by which a stream comes, if it comes by one."""
-        return self._kernel.neighbours.get(self.ways.via(stream) or "")
-
     def tell(self, neighbour: Neighbour, streams: list[str] | None = None) -> None:
         """Tell a neighbour that streams come by this node, or come anew, or no longer."""
         if self._wants.is_told(neighbour) and neighbour.is_open:
-            ways = self.ways.to_tell(neighbour.name, streams)
+            ways = self.ways.to_tell(neighbour, streams)
             ticks = {s: self._length(s) for s, way in ways.items() if way.path}
             self._kernel.send(neighbour, Streams(neighbour.view, ways, ticks))
 
@@ -100,7 +96,7 @@ class Reached:
         """Let the nodes of these streams know how far they were heard."""
         by_way: dict[Neighbour, dict[str, int]] = {}
         for stream, tick in upto.items():
-            via = self.via(stream)
+            via = self.ways.via(stream)
             if via is not None and via is not besides and tick > 0:
                 by_way.setdefault(via, {})[stream] = tick
         for via, heard in by_way.items():

@@ -15,8 +15,9 @@ from tidings.delivery.holdings import Holdings
 from tidings.delivery.homes import Homes
 from tidings.delivery.logs import Logs
 from tidings.delivery.readers import Reader
-from tidings.delivery.reading import Reading, Starts
+from tidings.delivery.reading import Reading
 from tidings.delivery.streams import Reached, some
+from tidings.delivery.telling import Starts
 from tidings.events import Filter
 from tidings.protocol.host import Reply, Sync
 from tidings.protocol.parts import Kernel, Session, Shelf

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, KeysView, Mapping
 from operator import itemgetter
+from typing import Generic, Protocol, TypeVar
 from zlib import crc32
 
 from tidings.protocol.epochs import broker_of
@@ -20,17 +21,31 @@ from tidings.protocol.messages import Path, Way
 NOWHERE = Way()
 
 
-class Ways:
+class Named(Protocol):
+    """A neighbour, on one lane."""
+
+    @property
+    def name(self) -> str: ...
+
+    def __hash__(self) -> int: ...
+
+
+N = TypeVar("N", bound=Named)
+
+
+class Ways(Generic[N]):
     """The streams that a node knows, and how they come to it.
 
-    >>> ways = Ways("berlin", {"berlin": ""})
-    >>> ways.told("paris", {"rome": Way(("rome", "paris")), "oslo": Way(("oslo", "berlin"))})
+    >>> from collections import namedtuple
+    >>> ways, Neighbour = Ways("berlin", {"berlin": ""}), namedtuple("Neighbour", "name")
+    >>> paris, prague = Neighbour("paris"), Neighbour("prague")
+    >>> ways.told(paris, {"rome": Way(("rome", "paris")), "oslo": Way(("oslo", "berlin"))})
     ['rome']
     >>> ways.via("rome")
-    'paris'
-    >>> {stream: way.path for stream, way in ways.to_tell("prague").items()}
+    Neighbour(name='paris')
+    >>> {stream: way.path for stream, way in ways.to_tell(prague).items()}
     {'berlin': ('berlin',), 'rome': ('rome', 'paris', 'berlin')}
-    >>> ways.lost("paris")
+    >>> ways.lost(paris)
     ['rome']
     """
 
@@ -38,9 +53,10 @@ class Ways:
         """`identities` are those of the node's own streams, `instance` is the node's."""
         self.own = own
         self.instance = instance
-        self._offers: dict[str, dict[str, Way]] = {}
+        self._offers: dict[N, dict[str, Way]] = {}
         self._own: dict[str, Way] = {}
-        self._via: dict[str, str] = {}
+        self._via: dict[str, N | None] = {}
+        """None for the node's own streams."""
         self._followed: dict[str, str] = {}
         """The instance that each stream came from last."""
         for stream, identity in identities.items():
@@ -49,24 +65,22 @@ class Ways:
     def begin(self, stream: str, identity: str) -> None:
         """The node has this stream itself."""
         self._own[stream] = Way((self.own,), identity, self.instance)
-        self._via[stream] = self.own
+        self._via[stream] = None
 
     @property
     def streams(self) -> KeysView[str]:
         """All that can be reached, this node's own among them."""
         return self._via.keys()
 
-    def via(self, stream: str) -> str | None:
-        """The neighbour by which a stream comes; the node's own name for its own streams."""
+    def via(self, stream: str) -> N | None:
+        """The neighbour by which a stream comes, if it comes by one."""
         return self._via.get(stream)
 
     def way(self, stream: str) -> Way:
         """How a stream comes from its own node to this one."""
         via = self._via.get(stream)
         if via is None:
-            return NOWHERE
-        if via == self.own:
-            return self._own[stream]
+            return self._own.get(stream, NOWHERE)
         offer = self._offers[via][stream]
         return Way((*offer.path, self.own), offer.identity, offer.instance)
 
@@ -74,7 +88,7 @@ class Ways:
         """The nodes on the way from the stream's own node to this one."""
         return self.way(stream).path
 
-    def told(self, neighbour: str, ways: Mapping[str, Way]) -> list[str]:
+    def told(self, neighbour: N, ways: Mapping[str, Way]) -> list[str]:
         """A neighbour tells ways: the streams whose flow begins anew or has ended thereby."""
         offers = self._offers.setdefault(neighbour, {})
         changed = []
@@ -86,26 +100,26 @@ class Ways:
                 offers.pop(stream, None)
             if broker_of(stream) == self.own:
                 continue  # somebody else's, of the same name: see `doubles`
-            if self._choose(stream) != before or before == neighbour:
+            if self._choose(stream) is not before or before is neighbour:
                 changed.append(stream)
         return changed
 
-    def lost(self, neighbour: str) -> list[str]:
+    def lost(self, neighbour: N) -> list[str]:
         """A neighbour is gone: the streams whose flow begins anew or has ended thereby."""
         streams = self._offers.pop(neighbour, {})
-        changed = [s for s in streams if self._via.get(s) == neighbour]
+        changed = [s for s in streams if self._via.get(s) is neighbour]
         for stream in changed:
             self._choose(stream)
         return changed
 
-    def to_tell(self, neighbour: str, streams: Iterable[str] | None = None) -> dict[str, Way]:
+    def to_tell(self, neighbour: N, streams: Iterable[str] | None = None) -> dict[str, Way]:
         """What to tell a neighbour of some streams, or of all there are.
 
         A stream that comes by the neighbour itself does not come to it by this node.
         """
         if streams is None:
-            return {s: self.way(s) for s in self._via if self._via[s] != neighbour}
-        return {s: NOWHERE if self._via.get(s) == neighbour else self.way(s) for s in streams}
+            return {s: self.way(s) for s in self._via if self._via[s] is not neighbour}
+        return {s: NOWHERE if self._via.get(s) is neighbour else self.way(s) for s in streams}
 
     def doubles(self) -> dict[str, dict[str, Path]]:
         """The names under which several nodes are told of, and by instance the way to each.
@@ -127,23 +141,24 @@ class Ways:
             yield f"ways lead to {sorted(self._via)}, and {sorted(offered)} are offered"
         for stream, via in self._via.items():
             if stream in self._own:
-                if via != self.own or self._own[stream].path != (self.own,):
-                    yield f"the node's own stream {stream} comes by {via}"
+                if via is not None or self._own[stream].path != (self.own,):
+                    yield f"the node's own stream {stream} comes by {via and via.name}"
                 continue
             ranks = {n: self._rank(stream, n) for n, o in self._offers.items() if stream in o}
-            if ranks.get(via) != min(ranks.values(), default=None):
-                yield f"{stream} comes by {via}, and there are {ranks}"
+            if via is None or ranks.get(via) != min(ranks.values(), default=None):
+                named = {n.name: rank for n, rank in ranks.items()}
+                yield f"{stream} comes by {via and via.name}, and there are {named}"
 
-    def digest_told(self, neighbour: str) -> int:
+    def digest_told(self, neighbour: N) -> int:
         """Of all that a neighbour has been told, as far as it can use it."""
         told = self.to_tell(neighbour).items()
-        return _digest({s: w for s, w in told if w.path and neighbour not in w.path[1:]})
+        return _digest({s: w for s, w in told if w.path and neighbour.name not in w.path[1:]})
 
-    def digest_held(self, neighbour: str) -> int:
+    def digest_held(self, neighbour: N) -> int:
         """Of all that is known by a neighbour: the same as the neighbour's `digest_told`."""
         return _digest(self._offers.get(neighbour, {}))
 
-    def _choose(self, stream: str) -> str | None:
+    def _choose(self, stream: str) -> N | None:
         """The shortest way; of several, the one by which it came before.
 
         While the node that it came from is told of, no other one of the same name is taken.
@@ -152,11 +167,11 @@ class Ways:
         before = self._via.pop(stream, None)
         if not ways:
             return None
-        best = min(ways, key=lambda n: (self._rank(stream, n), n != before, n))
+        best = min(ways, key=lambda n: (self._rank(stream, n), n is not before, n.name))
         self._via[stream], self._followed[stream] = best, ways[best].instance
         return best
 
-    def _rank(self, stream: str, neighbour: str) -> tuple[bool, int]:
+    def _rank(self, stream: str, neighbour: N) -> tuple[bool, int]:
         """The lower, the better is the way by a neighbour."""
         way = self._offers[neighbour][stream]
         return way.instance != self._followed.get(stream), len(way.path)

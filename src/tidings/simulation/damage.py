@@ -27,8 +27,10 @@ from tidings.delivery.log import Log
 from tidings.delivery.logs import Logs
 from tidings.delivery.publishers import Publishers
 from tidings.delivery.reading import Reading
+from tidings.delivery.stages import Stage
 from tidings.delivery.streams import Reached
 from tidings.delivery.subscriptions import Subscriptions
+from tidings.delivery.telling import Telling
 from tidings.delivery.ways import Ways
 from tidings.events import Filter
 from tidings.node import Node
@@ -47,8 +49,8 @@ from tidings.routing.watches import Watches
 _PARTS: Final = (
     *(Node, Conversations, Timers, Neighbour, Session, Link, Fixed, Tree),
     *(Exchange, Tables, Checks, Learning, Watches, AtMostOnce, at_most_once.Client),
-    *(FromLog, Doubts, Fetching, Log, Logs, Publishers, Reading, Reached, Subscriptions, Ways),
-    *(readers.Client, readers.Flow, readers.Reader),
+    *(FromLog, Doubts, Fetching, Log, Logs, Publishers, Reading, Reached, Subscriptions, Telling),
+    *(Ways, readers.Client, readers.Flow, readers.Reader),
 )
 _CONFIGURED: Final = {
     *("Node.name", "Node.settings", "Node._roles", "Node._own", "Timers._duties"),
@@ -69,7 +71,7 @@ _OPTIONAL: Final[dict[str, Callable[[Random], Any]]] = {
     "Learning._resume_at": lambda random: {"b0": random.randrange(9)},
 }
 """What may be None, and what else it may be."""
-_NAMED: Final = {"Reader.positions", "Ways._via", "Client.progress", "AtMostOnce._heard"}
+_NAMED: Final = {"Reader.positions", "Client.progress", "AtMostOnce._heard"}
 """By names of streams or nodes; what is empty may get an entry, too."""
 _TRANSIENT: Final = {
     *("Node._effects", "Node._soon", "Node._stored", "Node._was_damaged", "Tree._told"),
@@ -104,18 +106,19 @@ def damage_tables(node: Node, random: Random) -> None:
 
 def damage(node: Node, random: Random) -> str:
     """Put another value into one field; which one it was, and what it is now."""
-    return damage_part(node, random, [*node.neighbours, *node.sessions, node.name, "nobody"])
+    names = [*node.neighbours, *node.sessions, node.name, "nobody"]
+    return damage_part(node, random, [*names, *node.neighbours.values()])
 
 
-def damage_part(part: Any, random: Random, names: list[str]) -> str:
-    """The same for a part of a node by itself; `names` may come to stand in it."""
+def damage_part(part: Any, random: Random, things: list[Any]) -> str:
+    """The same for a part of a node; these names and neighbours may come to stand in it."""
     found: dict[str, list[Place]] = {}
     for place in places(part):
         found.setdefault(place.label, []).append(place)
     for label in random.sample(sorted(found), len(found)):
         place = random.choice(found[label])
         before = getattr(place.owner, place.name)
-        after = _other(before, random, names, label)
+        after = _other(before, random, things, label)
         if after is not before or isinstance(before, dict | set | list | deque):
             setattr(place.owner, place.name, after)
             return f"{label} = {_short(after)}"
@@ -158,7 +161,7 @@ def _within(value: Any) -> Iterator[Any]:
             yield from _within(each)
 
 
-def _other(value: Any, random: Random, names: list[str], label: str) -> Any:
+def _other(value: Any, random: Random, things: list[Any], label: str) -> Any:
     """Another value of the same kind; the same one if there is none."""
     if label in _OPTIONAL and (value is None or random.random() < 0.3):
         return _OPTIONAL[label](random) if value is None else None
@@ -170,43 +173,47 @@ def _other(value: Any, random: Random, names: list[str], label: str) -> Any:
     if isinstance(value, float):
         return random.choice((value + 1.0, value - 1.0, 0.0, -1.0, 1e12, inf))
     if isinstance(value, str):
-        return random.choice(names)
+        return _name(random, things)
     if isinstance(value, Filter):
         return _junk(random)
+    if isinstance(value, Stage):
+        return random.choice(list(Stage))
+    if isinstance(value, Neighbour):
+        return random.choice([None, *(each for each in things if isinstance(each, Neighbour))])
     if isinstance(value, tuple):
-        return _other_tuple(value, random, names, label)
+        return _other_tuple(value, random, things, label)
     if isinstance(value, Counter):
         return Counter()
     if isinstance(value, dict):
-        return _other_dict(value, random, names, label)
+        return _other_dict(value, random, things, label)
     if isinstance(value, set):
         return set(random.sample(sorted(value, key=repr), len(value) // 2))
     if isinstance(value, list | deque):
-        return _other_row(value, random, names, label)
+        return _other_row(value, random, things, label)
     if isinstance(value, msgspec.Struct) and not isinstance(value, Statistics):
-        return _other_struct(value, random, names, label)
+        return _other_struct(value, random, things, label)
     return value
 
 
-def _other_tuple(value: Any, random: Random, names: list[str], label: str) -> Any:
+def _other_tuple(value: Any, random: Random, things: list[Any], label: str) -> Any:
     if not value:
         return value
     at = random.randrange(len(value))
     fields = list(value)
-    fields[at] = _other(fields[at], random, names, label)
+    fields[at] = _other(fields[at], random, things, label)
     return type(value)(*fields) if hasattr(value, "_fields") else tuple(fields)
 
 
-def _other_struct(value: msgspec.Struct, random: Random, names: list[str], label: str) -> Any:
+def _other_struct(value: msgspec.Struct, random: Random, things: list[Any], label: str) -> Any:
     name = random.choice(value.__struct_fields__)
     if name == "notification":
         return value
     return msgspec.structs.replace(
-        value, **{name: _other(getattr(value, name), random, names, label)}
+        value, **{name: _other(getattr(value, name), random, things, label)}
     )
 
 
-def _other_dict(value: dict[Any, Any], random: Random, names: list[str], label: str) -> Any:
+def _other_dict(value: dict[Any, Any], random: Random, things: list[Any], label: str) -> Any:
     after = dict(value)
     key = random.choice(list(after)) if after else None
     match random.choice(("lose one", "lose all", "change one", "add one")):
@@ -215,21 +222,16 @@ def _other_dict(value: dict[Any, Any], random: Random, names: list[str], label: 
         case "lose all":
             after.clear()
         case "change one" if after:
-            after[key] = _other(after[key], random, names, label)
+            after[key] = _other(after[key], random, things, label)
         case "add one" if after:
-            more = _other(key, random, names, label)
+            more = _other(key, random, things, label)
             after.setdefault(more, after[key])
-        case _ if label in (
-            "Reader.positions",
-            "Ways._via",
-            "Client.progress",
-            "AtMostOnce._heard",
-        ):
-            after[random.choice(names)] = 3
+        case _ if label in _NAMED:
+            after[_name(random, things)] = 3
     return after
 
 
-def _other_row(value: Any, random: Random, names: list[str], label: str) -> Any:
+def _other_row(value: Any, random: Random, things: list[Any], label: str) -> Any:
     after = list(value)
     at = random.randrange(len(after)) if after else 0
     match random.choice(("lose one", "lose all", "change one", "repeat one")):
@@ -238,10 +240,14 @@ def _other_row(value: Any, random: Random, names: list[str], label: str) -> Any:
         case "lose all":
             after.clear()
         case "change one" if after:
-            after[at] = _other(after[at], random, names, label)
+            after[at] = _other(after[at], random, things, label)
         case "repeat one" if after:
             after.insert(at, after[at])
     return type(value)(after)
+
+
+def _name(random: Random, things: list[Any]) -> str:
+    return random.choice([each for each in things if isinstance(each, str)])
 
 
 def _junk(random: Random) -> Filter:

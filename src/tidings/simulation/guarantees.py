@@ -227,13 +227,13 @@ class Guarantees:
             flows = reading.flows.values()
             if delivery.subscriptions.homes._searches:
                 self.fail(f"{name} still looks for durable names at rest")
-            if len(delivery.fetching) or delivery.logs.reads or reading.starting:
+            if len(delivery.fetching) or delivery.logs.reads or reading.telling.starting:
                 self.fail(f"{name} is still fetching at rest")
             if any(f.fetch or f.probe or f.waiting or f.probing for f in flows):
                 self.fail(f"somebody at {name} waits for a flow at rest")
             for reader in reading.readers:
                 for flow in flows:
-                    if flow.stream not in reader.follows or not flow.is_live:
+                    if not reader.follows(flow.stream) or not flow.is_live:
                         self.fail(f"{reader.session} does not follow {flow.stream} at rest")
 
     def _check_watch(
