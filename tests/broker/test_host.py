@@ -78,7 +78,7 @@ class Ear:
 
 
 def make(stored: dict[str, Any], logs: dict[str, Span]) -> Node:
-    return Node("paris", Settings(log=True), stored=stored, logs=logs)
+    return Node("paris", Settings(), stored=stored, logs=logs)
 
 
 @asynccontextmanager

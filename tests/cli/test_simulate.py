@@ -267,8 +267,6 @@ def test_a_kept_random_run_is_played_to_its_probes(tmp_path: Path) -> None:
         3,
         settings=Settings(),
         network={"kind": "line", "nodes": 2},
-        nodes=("b0", "b1"),
-        links=(("b0", "b1"),),
         faults="links",
         steps=25,
     )

@@ -29,7 +29,7 @@ class Broker:
     """A node with a log of three events, and a client."""
 
     def __init__(self) -> None:
-        self.node = Node("paris", Settings(log=True))
+        self.node = Node("paris", Settings())
         self.node.start(0.0)
         self.ask(Attach())
         self.ask(Publish(1, (Notification({"n": 1}),) * 3))

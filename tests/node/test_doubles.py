@@ -38,7 +38,7 @@ class Row:
             self.nodes.append(
                 Node(
                     name,
-                    Settings(log=True, grace="strawman"),
+                    Settings(grace="strawman"),
                     neighbours=beside,
                     instance=f"process {at}",
                 )

@@ -30,7 +30,7 @@ OPEN = Span(1, 5, 20.0)
 
 def started(current: Span = OPEN) -> Node:
     """A node to which somebody is connected."""
-    node = Node("paris", Settings(log=True), logs={"paris": CLOSED, "paris~2": current})
+    node = Node("paris", Settings(), logs={"paris": CLOSED, "paris~2": current})
     node.start(now=0.0)
     node.handle(Request("ann", Attach()), now=1.0)
     return node
@@ -85,7 +85,7 @@ def test_a_cursor_beyond_the_end_is_refused_with_the_place_to_go_on() -> None:
 
 
 def test_an_epoch_is_on_disk_before_anybody_hears_of_it() -> None:
-    node = Node("paris", Settings(log=True), logs={"paris": CLOSED}, instance="i")
+    node = Node("paris", Settings(), logs={"paris": CLOSED}, instance="i")
     stored = [e for e in node.start(now=0.0) if isinstance(e, Store)]
     assert Store("identities", {"paris": "i"}) in stored
     node.handle(Request("ann", Attach()), now=1.0)

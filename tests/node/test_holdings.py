@@ -37,7 +37,7 @@ class Host:
         self.start()
 
     def start(self, time: float = 0.0) -> None:
-        self.node = Node("paris", Settings(log=True), stored=self.disk, logs={"paris": self.span})
+        self.node = Node("paris", Settings(), stored=self.disk, logs={"paris": self.span})
         self.perform(self.node.start(self.now, time))
 
     def perform(self, effects: list[Effect]) -> None:

@@ -42,11 +42,12 @@ from tidings.protocol.wishes import summary
 from tidings.simulation.random_runs import random_event, random_filter
 
 CHEAP = Filter.parse("price < 10")
-LOGGED = Settings(log=True)
+LOGGED = Settings()
+AT_MOST_ONCE = Settings(at_most_once=True)
 
 
 def started(settings: Settings | None = None, **more: object) -> Node:
-    node = Node("b1", settings or Settings(), **more)
+    node = Node("b1", settings or AT_MOST_ONCE, **more)
     node.start(now=0.0)
     return node
 
@@ -65,7 +66,7 @@ def test_a_subscription_is_acknowledged_only_once_it_is_stored() -> None:
 
 def test_what_was_stored_is_there_again_in_a_larger_incarnation() -> None:
     stored = {}
-    node = Node("b1", Settings())
+    node = Node("b1", AT_MOST_ONCE)
     for effect in [
         *node.start(now=0.0),
         *node.handle(Request("carol", Attach({"1": CHEAP})), now=1.0),
@@ -124,7 +125,7 @@ def test_a_subscription_under_a_used_id_replaces_the_old_one() -> None:
 
 
 def test_unadvertised_events_are_refused() -> None:
-    node = started(Settings(advertisements="simple"))
+    node = started(Settings(at_most_once=True, advertisements="simple"))
     node.handle(Request("bob", Attach()), now=1.0)
     node.handle(Request("bob", Advertise("1", CHEAP)), now=1.0)
     effects = node.handle(Request("bob", Publish(1, (Notification({"price": 50}),))), now=2.0)
@@ -146,7 +147,9 @@ def test_a_link_that_comes_up_is_greeted() -> None:
 @pytest.mark.parametrize("tree", [False, True])
 def test_a_node_decides_by_its_inputs_alone(tree: bool) -> None:
     """Two nodes that are told the same do the same, step by step."""
-    settings = Settings(tree=tree, advertisements="merging", check=1.0, lease=3.0)
+    settings = Settings(
+        at_most_once=True, tree=tree, advertisements="merging", check=1.0, lease=3.0
+    )
     one = Node("b1", settings, neighbours={"b0": "peer", "b2": "peer"})
     other = Node("b1", settings, neighbours={"b0": "peer", "b2": "peer"})
     assert one.start(0.0) == other.start(0.0)
@@ -228,7 +231,7 @@ def test_an_attempt_that_arrives_late_takes_nothing_from_a_later_one() -> None:
 
 def test_what_a_slow_disk_recalls_is_not_taken_for_the_answer_to_a_later_question() -> None:
     """In between the node has changed what it stores, which is yet to be committed."""
-    node = started(Settings(check=1.0, log=True))
+    node = started(Settings(check=1.0))
     first, second = Recall(1), Recall(2)
     stored = {"incarnation": 1}
     assert first in node.handle(Woken(), now=1.0)

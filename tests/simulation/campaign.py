@@ -1,10 +1,10 @@
-"""A campaign: random trials and runs of every kind, at seeds that were never tried before.
+"""A campaign: random runs of every kind, at seeds that were never tried before.
 
     python -m tests.simulation.campaign --trials 20000
 
 A seed decides everything: the network, the strategy, the semantics, what breaks, how many steps
-there are, and whether clients rely on logs (`trials`) or on the routing alone (`runs`). So a
-failure is replayed, and made small, from its seed: `--first SEED --trials 1`.
+there are, and whether events are delivered from logs or at most once. So a failure is replayed,
+and made small, from its seed: `--first SEED --trials 1`.
 """
 
 from __future__ import annotations
@@ -21,15 +21,13 @@ from multiprocessing import get_context
 from random import Random, SystemRandom
 from time import monotonic
 from types import FrameType
-from typing import Any, Final
+from typing import Final
 
-from tests.simulation import runs, trials
-from tidings.simulation import shrinking
-from tidings.simulation import trials as logged
-from tidings.simulation.properties import Violation
-from tidings.simulation.random_runs import FAULTS
+from tests.simulation import runs
+from tidings.simulation.random_runs import DAMAGE, FAULTS
 from tidings.simulation.scenario import Scenario
-from tidings.simulation.shrinking import shrink
+from tidings.simulation.shrinking import play, shrink
+from tidings.simulation.violation import Violation
 
 STRATEGIES: Final = (*runs.STRATEGIES, "learnt:0.2")
 STEPS: Final = (20, 40, 60, 80, 160)
@@ -47,8 +45,8 @@ class Case:
     """What one seed stands for."""
 
     seed: int
-    is_logged: bool
-    """Clients rely on logs, and every delivery is checked; else on the routing alone."""
+    at_most_once: bool
+    """Events are delivered at most once; else from logs."""
     network: str
     strategy: str
     semantics: str
@@ -59,39 +57,30 @@ class Case:
     def of(cls, seed: int) -> Case:
         """The same for the same seed."""
         random = Random(f"campaign {seed}")
-        kind = trials if random.random() < 0.75 else runs
         return cls(
             seed,
-            kind is trials,
-            random.choice(list(kind.NETWORKS)),
+            random.random() < 0.25,
+            random.choice(list(runs.NETWORKS)),
             random.choice(STRATEGIES),
-            random.choice(list(kind.SEMANTICS)),
-            random.choice(FAULTS),
+            random.choice(list(runs.SEMANTICS)),
+            random.choice((*FAULTS, DAMAGE)),
             random.choice(STEPS),
         )
 
     def __str__(self) -> str:
-        make = "trial" if self.is_logged else "scenario"
-        return f"{make}{self._arguments} with steps={self.steps}"
-
-    @property
-    def _arguments(self) -> tuple[int, str, str, str, str]:
-        return self.seed, self.network, self.strategy, self.semantics, self.faults
+        what = self.seed, self.network, self.strategy, self.semantics, self.faults
+        return f"scenario{what} with steps={self.steps}, at_most_once={self.at_most_once}"
 
     def scenario(self) -> Scenario:
         """What happens."""
-        make = trials.trial if self.is_logged else runs.scenario
-        return make(*self._arguments, steps=self.steps)
-
-    def play(self, scenario: Scenario) -> Any:
-        """Play this, or a part of it, with every check there is."""
-        return logged.play(scenario) if self.is_logged else shrinking.play(scenario)
+        what = self.seed, self.network, self.strategy, self.semantics, self.faults
+        return runs.scenario(*what, steps=self.steps, at_most_once=self.at_most_once)
 
     def problem(self, scenario: Scenario | None = None) -> str | None:
         """What does not hold; None if all is well."""
         try:
             with _patience():
-                self.play(self.scenario() if scenario is None else scenario)
+                play(self.scenario() if scenario is None else scenario)
         except Violation as violation:
             return str(violation)
         except Exception as error:  # our own mistakes count, wherever they are

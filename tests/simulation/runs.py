@@ -1,24 +1,30 @@
-"""Random runs for tests: every strategy on every topology under both semantics."""
+"""Random runs for tests: every strategy on every network under every semantics, and both kinds
+of delivery."""
 
 from __future__ import annotations
 
+from math import inf
+from typing import Any
+
 from tidings.node import Settings
 from tidings.simulation.play import Play
-from tidings.simulation.properties import Violation
-from tidings.simulation.random_runs import random_scenario
+from tidings.simulation.random_runs import DAMAGE, random_scenario
 from tidings.simulation.scenario import Scenario
 from tidings.simulation.shrinking import explain, play
+from tidings.simulation.violation import Violation
 
-NETWORKS = {
-    "centralised": {"kind": "single"},
-    "hierarchical": {"kind": "random_tree", "nodes": 6, "seed": 1, "root": "b0"},
+NETWORKS: dict[str, dict[str, Any]] = {
+    "single": {"kind": "single"},
     "line": {"kind": "line", "nodes": 4},
-    "acyclic": {"kind": "random_tree", "nodes": 6, "seed": 2},
+    "star": {"kind": "star", "nodes": 5},
     "ring": {"kind": "ring", "nodes": 5},
     "graph": {"kind": "random_graph", "nodes": 6, "seed": 3, "extra": 4},
     "waxman": {"kind": "waxman", "nodes": 7, "seed": 4},
+    "acyclic": {"kind": "random_tree", "nodes": 6, "seed": 2},
+    "hierarchical": {"kind": "random_tree", "nodes": 6, "seed": 1, "root": "b0"},
 }
-"""The last three have cycles: there the nodes agree on a tree."""
+AGREED = ("line", "star", "ring", "graph", "waxman")
+"""There the nodes with logs agree on a tree; where there are cycles, all do."""
 
 STRATEGIES = (
     "flooding",
@@ -31,12 +37,14 @@ STRATEGIES = (
     "bounded:3",
 )
 
-SEMANTICS = {
-    "subscriptions": {"advertisements": None},
+SEMANTICS: dict[str, dict[str, Any]] = {
+    "subscriptions": {},
     "advertisements": {"advertisements": "same"},
     "other advertisements": {"advertisements": "covering"},
     "not enforced": {"advertisements": "identity", "enforce": False},
 }
+
+GRACES = ("static:2", "strawman", "adaptive:3", "static:10")
 
 
 def scenario(
@@ -47,40 +55,46 @@ def scenario(
     faults: str = "all",
     *,
     steps: int = 60,
-    **settings: object,
+    at_most_once: bool = False,
+    **settings: Any,
 ) -> Scenario:
     """A random run, the same for the same arguments."""
-    given = dict(SEMANTICS[semantics])
-    if given["advertisements"] == "same":
+    given = {"grace": GRACES[seed % len(GRACES)], **SEMANTICS[semantics]}
+    if given.get("advertisements") == "same":
         given["advertisements"] = strategy
-    if faults in ("crashes", "all"):
-        given["lease"] = 3.0
-    if faults == "all":
-        given["check"] = 2.0
+    if faults == DAMAGE:
+        given |= {"check": 2.0, "progress": 0.5, "memory": 5.0}
     topology = Scenario(network=NETWORKS[network]).topology()
-    chosen = Settings(
-        subscriptions=strategy,
-        tree=not topology.is_tree,
-        **({"grace": ("static:2", "strawman", "adaptive:3")[seed % 3]} | given | settings),
-    )
+    if at_most_once:
+        given = {"tree": not topology.is_tree, **_at_most_once(faults)} | given
+    else:
+        given = {"tree": network in AGREED, **_logged(seed, faults)} | given
     return random_scenario(
         seed,
-        settings=chosen,
+        settings=Settings(subscriptions=strategy, at_most_once=at_most_once, **given | settings),
         network=NETWORKS[network],
-        nodes=topology.nodes,
-        links=tuple((link.a, link.b) for link in topology.links),
         faults=faults,
         steps=steps,
     )
 
 
-def run(*args: object, **settings: object) -> Play:
+def _at_most_once(faults: str) -> dict[str, Any]:
+    lease = {"lease": 3.0} if faults in ("crashes", "all", DAMAGE) else {}
+    return lease | ({"check": 2.0} if faults == "all" else {})
+
+
+def _logged(seed: int, faults: str) -> dict[str, Any]:
+    return {
+        "margin": 4.0 if seed % 2 else 300.0,
+        "check": (2.0, inf)[seed % 2],
+        "backlog": 6 if seed % 3 == 0 and faults != "none" else inf,
+    }
+
+
+def run(*args: Any, **options: Any) -> Play:
     """Play it; if something does not hold, fail with a small run and how to replay it."""
-    drawn = scenario(*args, **settings)
+    drawn = scenario(*args, **options)
     try:
         return play(drawn)
     except Violation:
         raise AssertionError(explain(drawn)) from None
-
-
-__all__ = ["NETWORKS", "SEMANTICS", "STRATEGIES", "run", "scenario"]

@@ -12,7 +12,7 @@ def test_seeds_that_follow_each_other_stand_for_every_kind_of_trial() -> None:
     cases = [Case.of(seed) for seed in range(400)]
     assert {case.strategy for case in cases} == set(STRATEGIES)
     assert {case.steps for case in cases} == set(STEPS)
-    assert {case.is_logged for case in cases} == {True, False}
+    assert {case.at_most_once for case in cases} == {True, False}
     assert len({(case.network, case.faults, case.semantics) for case in cases}) > 100
 
 
@@ -31,7 +31,7 @@ def test_a_campaign_prints_what_fails_and_how_to_replay_it(
     options = ["--first", "0", "--trials", "60", "--most", "1", "--processes", "1"]
     assert main(options) == 1
     said = capsys.readouterr().out
-    assert "FAILED trial(" in said
+    assert "FAILED scenario(" in said
     seed = said.split("Replay it: make campaign FIRST=")[1].split()[0]
     assert main(["--first", seed, "--trials", "1"]) == 1
     monkeypatch.undo()

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from random import Random
 from typing import Any
 
 import pytest
 
-from tests.simulation.trials import AGREED, NETWORKS
+from tests.simulation.runs import SEMANTICS, run, scenario
+from tidings.delivery import FromLog
 from tidings.delivery.stages import Stage
 from tidings.events import Filter, Notification
 from tidings.node import Node, Settings
 from tidings.overlay import Link, Tree
 from tidings.routing.tables import Tables
 from tidings.simulation import Simulation
-from tidings.simulation.damage import damage, places
-from tidings.simulation.play import bound
-from tidings.simulation.recovery import Recovery, recover, recovery_bound
-from tidings.simulation.scenario import Scenario
+from tidings.simulation.damage import places
+from tidings.simulation.play import bound, recovery_bound
+from tidings.simulation.random_runs import DAMAGE
+from tidings.simulation.shrinking import play
 from tidings.simulation.topology import line
+from tidings.simulation.violation import Violation
 
 # -- links -------------------------------------------------------------------------------------
 
@@ -48,11 +49,11 @@ LINK_DAMAGE: dict[str, Callable[[Link], Any]] = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("log", [False, True], ids=["without a log", "with a log"])
+@pytest.mark.parametrize("at_most_once", [False, True], ids=["from logs", "at most once"])
 @pytest.mark.parametrize("tree", [False, True], ids=["as it is", "agreed on"])
 @pytest.mark.parametrize("what", LINK_DAMAGE)
-def test_a_damaged_link_begins_anew(what: str, log: bool, tree: bool) -> None:
-    sim = Simulation(line(3), Settings(log=log, tree=tree, check=2.0))
+def test_a_damaged_link_begins_anew(what: str, at_most_once: bool, tree: bool) -> None:
+    sim = Simulation(line(3), Settings(at_most_once=at_most_once, tree=tree, check=2.0))
     reader, writer = sim.client("reader", at="b0"), sim.client("writer", at="b2")
     reader.subscribe("TRUE")
     sim.run(30.0)
@@ -148,7 +149,7 @@ NODE_DAMAGE: dict[str, Callable[[Node], Any]] = {
 @pytest.mark.slow
 @pytest.mark.parametrize("what", NODE_DAMAGE)
 def test_a_damaged_node_delivers_exactly_again(what: str) -> None:
-    sim = Simulation(line(3), Settings(log=True, tree=True, check=2.0))
+    sim = Simulation(line(3), Settings(tree=True, check=2.0))
     sim.may_fail = True
     reader, writer = sim.client("reader", at="b0"), sim.client("writer", at="b2")
     reader.subscribe("TRUE")
@@ -159,8 +160,6 @@ def test_a_damaged_node_delivers_exactly_again(what: str) -> None:
         sim.run(sim.now + recovery_bound(sim))
         for ended in reader.refused:  # others took a wrong length of a stream for true
             assert ended.cursor is not None, "it is told where to go on"
-            reader.subscriptions.pop(ended.id)
-            reader.subscribe("TRUE")
         reader.refused.clear()
         sim.run(sim.now + 5.0)
         before = reader.count
@@ -185,40 +184,51 @@ def test_each_comparison_is_needed(kind: str, what: str, monkeypatch: pytest.Mon
 # -- anything that a node remembers ------------------------------------------------------------
 
 SEEDS = int(os.environ.get("TIDINGS_SEEDS", "3"))
-
-
-def run(seed: int, network: str, *, damages: int, strategy: str = "covering") -> Recovery:
-    settings = Settings(
-        log=True, tree=network in AGREED, check=2.0, subscriptions=strategy, progress=0.5
-    )
-    return recover(seed, network=NETWORKS[network], settings=settings, damages=damages)
-
-
-@pytest.mark.parametrize("network", ["single", "line", "acyclic"])
-def test_nobody_is_told_of_a_doubt_where_nothing_is_damaged(network: str) -> None:
-    for seed in range(2):
-        done = run(seed, network, damages=0)
-        assert not done.simulation.replaced
-        assert not any(witness.was_told for witness in done.witnesses)
+WHOLE = ["single", "line", "star", "ring", "graph", "acyclic", "hierarchical"]
 
 
 @pytest.mark.parametrize("network", ["single", "line", "ring", "acyclic"])
 def test_whatever_is_damaged_events_are_delivered_exactly_again(network: str) -> None:
-    run(1, network, damages=6)
+    done = run(1, network, "covering", "subscriptions", DAMAGE)
+    assert done.damages
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["merging", "learnt:0.2"])
-@pytest.mark.parametrize("network", ["single", "line", "star", "ring", "graph", "acyclic"])
+@pytest.mark.parametrize("network", WHOLE)
 def test_however_much_is_damaged_events_are_delivered_exactly_again(
     network: str, strategy: str
 ) -> None:
     for seed in range(2 * SEEDS):
-        run(100 + seed, network, damages=1 + 4 * (seed % 3), strategy=strategy)
+        semantics = list(SEMANTICS)[seed % len(SEMANTICS)]
+        run(100 + seed, network, strategy, semantics, DAMAGE, steps=20 + 40 * (seed % 3))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("network", ["single", "line", "ring", "acyclic"])
+def test_without_a_log_events_are_delivered_exactly_again(network: str) -> None:
+    for seed in range(2 * SEEDS):
+        semantics = list(SEMANTICS)[seed % len(SEMANTICS)]
+        run(seed, network, "covering", semantics, DAMAGE, at_most_once=True)
+
+
+@pytest.mark.slow
+def test_a_doubt_that_nobody_is_told_of_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FromLog, "_tell_doubts", lambda self: None)
+    runs = (scenario(seed, "line", "covering", "subscriptions", DAMAGE) for seed in range(60))
+    with pytest.raises(Violation, match="nobody has told it that this may be so"):
+        all(play(each) for each in runs)
+
+
+def test_a_doubt_where_nothing_is_damaged_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    beat = FromLog._beat
+    monkeypatch.setattr(FromLog, "_beat", lambda self: (beat(self), self.doubts.add()))
+    with pytest.raises(Violation, match="told of a doubt"):
+        play(scenario(3, "line", "covering", "subscriptions", "links"))
 
 
 def test_every_part_of_a_node_can_be_damaged() -> None:
-    simulation = run(0, "ring", damages=0, strategy="learnt:0.2").simulation
+    simulation = run(0, "ring", "learnt:0.2", "subscriptions", "none").simulation
     labels = {place.label for node in simulation.nodes.values() for place in places(node)}
     parts = {label.partition(".")[0] for label in labels}
     assert parts == {
@@ -231,41 +241,6 @@ def test_every_part_of_a_node_can_be_damaged() -> None:
         *("Link.received", "Link.sent", "Link.peer", "Link.queue", "Timers._queue", "Flow.upto"),
         *("Reader.positions", "Client.is_full", "Subscriptions.saved", "Tables.wanted"),
     }
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("network", ["single", "line", "ring", "acyclic"])
-def test_without_a_log_events_are_delivered_exactly_again(network: str) -> None:
-    for seed in (1, 5, 39, 71):
-        unlogged(seed, network)
-
-
-def unlogged(seed: int, network: str) -> None:
-    """Clients publish while nodes are damaged; after the bound, all who want it hear it."""
-    random = Random(seed)
-    settings = Settings(tree=network in AGREED, check=2.0, lease=3.0, memory=5.0)
-    sim = Simulation(Scenario(network=NETWORKS[network]).topology(), settings, seed=seed)
-    sim.may_fail = True
-    clients = [sim.client(f"c{n}", at=random.choice(sim.topology.nodes)) for n in range(3)]
-    for client in clients:
-        client.subscribe("x < 5")
-    sim.run(bound(sim))
-    damaged = []
-    for _ in range(20):
-        random.choice(clients).publish({"x": random.randrange(10)})
-        sim.run(sim.now + 0.3)
-        if random.random() < 0.3:
-            damaged.append(damage(sim.nodes[random.choice(sorted(sim.nodes))], random))
-    sim.run(sim.now + recovery_bound(sim) + 2 * settings.memory)
-    before = {client.name: client.count for client in clients}
-    for client in clients:
-        client.publish({"x": 7})
-        client.publish({"x": 2})
-    sim.run(sim.now + 5.0)
-    for client in clients:
-        news = client.heard[before[client.name] :]
-        heard = sorted((event.stream, event.notification["x"]) for event in news)
-        assert heard == [("c0", 2), ("c1", 2), ("c2", 2)], damaged
 
 
 def test_what_was_remembered_of_who_wants_an_event_is_computed_anew() -> None:

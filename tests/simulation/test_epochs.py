@@ -12,8 +12,8 @@ from tidings.delivery import FromLog
 from tidings.delivery.reading import Reading
 from tidings.node import Node
 from tidings.protocol import Heard
-from tidings.simulation.properties import Violation
 from tidings.simulation.scenario import Step
+from tidings.simulation.violation import Violation
 
 __all__ = ["patch"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.simulation.test_guarantees import join, publish, script, subscribe
+from tidings.simulation.play import Play
 from tidings.simulation.scenario import Step
-from tidings.simulation.trials import Trial
 
 SLOW_PAIR = {"nodes": ["b0", "b1"], "links": [["b0", "b1", 0.3, 1.0]]}
 LINE = {
@@ -15,17 +15,17 @@ LINE = {
 }
 
 
-def homes(trial: Trial, name: str = "s1") -> set[str]:
+def homes(trial: Play, name: str = "s1") -> set[str]:
     """Where a durable subscription lives."""
     stores = trial.simulation.stores
     return {node for node in stores if f"durable:{name}" in stores[node].content}
 
 
-def is_read_by(trial: Trial, client: str) -> bool:
-    return bool(trial.subscribers[client].readings)
+def is_read_by(trial: Play, client: str) -> bool:
+    return bool(trial.clients[client].readings)
 
 
-def made_at_once() -> Trial:
+def made_at_once() -> Play:
     return script(
         SLOW_PAIR,
         join("c0", "b0"),
@@ -60,7 +60,7 @@ def test_a_name_that_was_forgotten_may_live_elsewhere() -> None:
         join("c0", "b0"),
         join("c1", "b1"),
         subscribe(3.0, "c0", "TRUE", durable="s1"),
-        Step(6.0, "unsubscribe", client="c0", id="s1", number=1),
+        Step(6.0, "unsubscribe", client="c0", id="s1", forget=True),
         subscribe(9.0, "c1", "TRUE", durable="s1"),
     )
     assert homes(trial) == {"b1"}
@@ -108,7 +108,7 @@ def test_different_names_do_not_meet() -> None:
         join("c0", "b0"),
         join("c1", "b1"),
         subscribe(3.0, "c0", "TRUE", durable="d1"),
-        subscribe(8.0, "c1", "TRUE", durable="d1", home="sure"),
+        subscribe(8.0, "c1", "TRUE", durable="d2", home="sure"),
     )
     assert is_read_by(trial, "c0")
     assert is_read_by(trial, "c1")

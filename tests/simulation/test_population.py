@@ -109,7 +109,7 @@ def test_no_event_of_a_workload_is_refused_where_advertisements_are_enforced() -
     play = Play.begin(scenario)
     play.run()
     clients = play.simulation.clients.values()
-    assert sum(client.tick for client in clients) == 90
+    assert sum(client.published for client in clients) == 90
     assert not any(client.refused for client in clients)
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from tests.simulation.runs import scenario
 from tidings.delivery import AtMostOnce
-from tidings.simulation.properties import Violation
 from tidings.simulation.scenario import Scenario
 from tidings.simulation.shrinking import explain, fails, play, shrink
+from tidings.simulation.violation import Violation
 
 
 def test_steps_and_nodes_that_do_not_matter_are_left_out() -> None:
@@ -31,12 +31,18 @@ def test_a_broken_node_gives_a_small_run_that_can_be_replayed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(AtMostOnce, "_last_tick", lambda self, stream: 0)
-    seed = next(n for n in range(200) if fails(scenario(n, "ring", "flooding", faults="crashes")))
-    said = explain(scenario(seed, "ring", "flooding", faults="crashes"), tmp_path)
+    seed = next(
+        n
+        for n in range(200)
+        if fails(scenario(n, "ring", "flooding", faults="crashes", at_most_once=True))
+    )
+    said = explain(
+        scenario(seed, "ring", "flooding", faults="crashes", at_most_once=True), tmp_path
+    )
     command = said.splitlines()[-1]
     assert command.startswith("Replay it: tidings simulate --check ")
     kept = Scenario.load(command.split()[-1])
-    assert len(kept.steps) <= 15
+    assert len(kept.steps) <= 20
     with pytest.raises(Violation) as violation:
         play(kept)
     assert str(violation.value) in said

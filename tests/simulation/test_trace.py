@@ -48,7 +48,7 @@ def test_a_trace_tells_what_traffic_counts(tmp_path: Path) -> None:
 def test_an_event_can_be_followed(tmp_path: Path) -> None:
     with traced(tmp_path / "trace.parquet"):
         play()
-    way = [r for r in rows(tmp_path / "trace.parquet") if (r["stream"], r["tick"]) == ("writer", 3)]
+    way = [r for r in rows(tmp_path / "trace.parquet") if (r["stream"], r["tick"]) == ("b3", 3)]
     assert dict.fromkeys((r["what"], r["source"], r["target"]) for r in way) == dict.fromkeys(
         [
             ("publish", "writer", "b3"),

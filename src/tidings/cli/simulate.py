@@ -24,11 +24,11 @@ from tidings.simulation.checking import Verdict
 from tidings.simulation.drawing import draw
 from tidings.simulation.play import Play
 from tidings.simulation.population import written_out
-from tidings.simulation.properties import Violation
 from tidings.simulation.random_runs import PROBES
 from tidings.simulation.scenario import Scenario
 from tidings.simulation.simulation import Simulation
 from tidings.simulation.trace import traced
+from tidings.simulation.violation import Violation
 
 HELD: Final = 0
 VIOLATED: Final = 1
@@ -210,13 +210,16 @@ def _messages(simulation: Simulation) -> Iterator[str]:
     yield f"{total:,} between nodes"
     yield f"{traffic.control:{width},} change tables, with {_count(traffic.filters, 'filter')}"
     yield f"{traffic.events:{width},} carry events"
-    yield f"{total - traffic.control - traffic.events:{width},} keep trees and tables right"
+    if traffic.reading:
+        yield f"{traffic.reading:{width},} tell how far streams are, or fetch what is lacking"
+    rest = total - traffic.control - traffic.events - traffic.reading
+    yield f"{rest:{width},} keep trees and tables right"
     yield f"in {_count(traffic.packets, 'packet')}; {traffic.lost:,} more were lost"
 
 
 def _events(simulation: Simulation) -> Iterator[str]:
     clients = simulation.clients.values()
-    published = sum(client.tick for client in clients)
+    published = sum(client.published for client in clients)
     refused = sum(len(client.refused) for client in clients)
     yield f"{published:,} published, {sum(c.count for c in clients):,} delivered to clients"
     if published:

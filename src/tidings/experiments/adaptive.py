@@ -209,16 +209,16 @@ class _Network:
         self._market, self._rng = Market(run), Random(f"network {run}")
         self._topology = random_tree(BROKERS, run, latency=0.001)
         self._sim = Simulation(
-            self._topology, Settings(subscriptions=strategy, delay=0.01), seed=seed
+            self._topology,
+            Settings(at_most_once=True, subscriptions=strategy, delay=0.01),
+            seed=seed,
         )
         self._sim.settle()
         self._clients: list[Client] = []
         for broker in self._topology.nodes:
             client = self._sim.client(f"client of {broker}", at=broker)
             client.keeps = False
-            for number in range(SUBSCRIPTIONS):
-                client.subscriptions[f"first {number}"] = self._market.filter(self._rng)
-            client.attach()
+            client.want(self._market.filter(self._rng) for _ in range(SUBSCRIPTIONS))
             self._sim.settle()
             self._clients.append(client)
         self._links = {

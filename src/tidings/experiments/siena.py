@@ -170,7 +170,9 @@ class _Market:
         if architecture != "centralised":
             self._servers = topology.nodes
         settings = Settings(
-            subscriptions="covering", advertisements="covering" if self._advertised else None
+            at_most_once=True,
+            subscriptions="covering",
+            advertisements="covering" if self._advertised else None,
         )
         self._rng = Random(seed)
         self._sim = Simulation(topology, settings, seed=seed)

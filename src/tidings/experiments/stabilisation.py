@@ -136,7 +136,7 @@ class _Network:
         self._letters = ascii_lowercase[:letters]
         self._rng = rng
         self.topology: Topology = random_tree(ROUTERS, rng.getrandbits(32), latency=0.001)
-        settings = Settings(subscriptions="identity", grace=grace, delay=0.01)
+        settings = Settings(at_most_once=True, subscriptions="identity", grace=grace, delay=0.01)
         self._sim = Simulation(self.topology, settings, seed=seed)
         self._sim.settle()
         self._wanted_at: dict[str, set[str]] = {}
@@ -146,11 +146,10 @@ class _Network:
             client = self._sim.client(f"client of {router}", at=router)
             client.keeps = False
             self._clients.append(client)
-            for number in range(PATTERNS):
-                text = self._string()
+            texts = [self._string() for _ in range(PATTERNS)]
+            for text in texts:
                 self._wanted_at.setdefault(text, set()).add(router)
-                client.subscriptions[str(number)] = _pattern(text)
-            client.attach()
+            client.want(_pattern(text) for text in texts)
             self._sim.settle()
 
     def _string(self) -> str:

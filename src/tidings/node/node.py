@@ -131,7 +131,7 @@ class Node:
         self.delivery = self._delivery(logs, quota or Quota())
         self.learning: Learning | None = None
         if Strategy.parse(settings.subscriptions).learns:
-            self.learning = Learning(self, self.exchange, is_durable=settings.log)
+            self.learning = Learning(self, self.exchange, is_durable=not settings.at_most_once)
         self.watches = Watches(self, self.exchange)
         shortest, longest = settings.check, settings.check_most
         self.checks = Checks(self, self.exchange, shortest=shortest, longest=longest)
@@ -173,7 +173,7 @@ class Node:
 
     def _delivery(self, logs: Mapping[str, Span], quota: Quota) -> Delivery:
         settings = self.settings
-        if not settings.log:
+        if settings.at_most_once:
             return AtMostOnce(
                 self,
                 self.exchange,

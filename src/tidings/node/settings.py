@@ -46,13 +46,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     memory: float = 600.0
     """How long the last tick of a stream is remembered at least, where delivery is at most once."""
 
-    log: bool = False
-    """Publications are kept in a log, and what a crash or a broken link has cost is fetched from
-    it again; else events are delivered at most once."""
+    at_most_once: bool = False
+    """Events are kept nowhere, and what a crash or a broken link has cost is lost, as in the
+    systems of the papers; else publications are kept in a log, and fetched from it again."""
     backlog: float = inf
     """Unread messages with which a neighbour begins anew, and fetches what it lacks."""
     progress: float = 1.0
-    """With a log, neighbours and clients are told so often how far the streams are."""
+    """How often neighbours and clients are told how far the streams are."""
     margin: float = 3600.0
     """Seconds by which the clocks of two nodes may differ. A subscription that begins now begins
     so much earlier in a stream that its node has never heard of."""

@@ -13,11 +13,11 @@ from itertools import islice
 from typing import Any, Final, TypeAlias
 
 from tidings.events import Notification, TidingsError
-from tidings.simulation.play import Play, bound
+from tidings.simulation.play import Play
 from tidings.simulation.population import written_out
-from tidings.simulation.properties import Properties, Violation
 from tidings.simulation.scenario import Scenario
 from tidings.simulation.simulation import Simulation
+from tidings.simulation.violation import Violation
 
 MOST_SUBSCRIPTIONS: Final = 40
 """A scenario in which there are more is a large one."""
@@ -26,28 +26,6 @@ _LOOKS: Final = 200
 _PUBLICATIONS: Final = 300
 
 _State: TypeAlias = dict[tuple[str, str, str], int]
-
-
-class Hearing(Properties):
-    """Checks what clients hear at every step, and what brokers hold only when told to."""
-
-    def stepped(self, name: str) -> None:
-        """A node has dealt with an input, which was its own affair."""
-
-    def compare(self) -> None:
-        """At rest: whatever can be compared in a time that grows with the tables, agrees.
-
-        Brokers hold what their clients want, have computed what they tell from what they hold,
-        and hold what they were told. That they computed it rightly is left to the probes.
-        """
-        for node in self.simulation.nodes.values():
-            self._check_sessions(node)
-            for tables in (node.exchange.subscriptions, node.exchange.advertisements):
-                if tables is not None and not tables.audit():
-                    self._fail(f"{node.name} has not computed what it tells from what it holds")
-            for neighbour in node.neighbours:
-                if neighbour in self.simulation.nodes:
-                    self._check_link(node, self.simulation.nodes[neighbour])
 
 
 @dataclass(frozen=True)
@@ -70,12 +48,7 @@ def begin(scenario: Scenario) -> Play:
     """A play that raises `Violation` at the first step that breaks a promise."""
     scenario = written_out(scenario)
     subscriptions = sum(step.do == "subscribe" for step in scenario.steps)
-    if subscriptions <= MOST_SUBSCRIPTIONS:
-        return Play.begin(scenario, check=True)
-    play = Play.begin(scenario)
-    play.properties = Hearing()
-    play.properties.watch(play.simulation)
-    return play
+    return Play.begin(scenario, check=True, thorough=subscriptions <= MOST_SUBSCRIPTIONS)
 
 
 def finish(play: Play, probes: Iterable[Mapping[str, Any]] = ()) -> Verdict:
@@ -84,7 +57,7 @@ def finish(play: Play, probes: Iterable[Mapping[str, Any]] = ()) -> Verdict:
     These probes are published first, and then some events that the clients want.
     """
     simulation = play.simulation
-    began, patience = simulation.now, bound(simulation)
+    began, patience = simulation.now, play.patience
     looks: list[tuple[float, _State]] = [(0.0, _state(simulation))]
 
     def look(*_: object) -> None:
@@ -93,12 +66,10 @@ def finish(play: Play, probes: Iterable[Mapping[str, Any]] = ()) -> Verdict:
     for number in range(1, _LOOKS + 1):
         simulation.at(began + patience * number / _LOOKS, look)
     _converge(play)
-    if isinstance(play.properties, Hearing):
-        play.properties.compare()
     chosen = [*probes, *_probes(play)]
     play.probe(chosen)
     return Verdict(
-        was_thorough=not isinstance(play.properties, Hearing),
+        was_thorough=simulation.guarantees.is_thorough,
         damaged_at=min((s.at for s in play.scenario.steps if s.do == "corrupt"), default=None),
         bound=patience,
         converged_after=_since(looks),

@@ -1,8 +1,8 @@
 """Playing: run a scenario to its end, and check what must hold then.
 
-After the last step the faults are over. Within `bound` the network must have come to rest with
-exactly the right tables; then every client publishes every probe, and exactly those who want it
-must hear it.
+After the last step the faults are over. Within `bound` the network must have come to rest: tables
+are exactly right, and everybody has heard what it wants. Then every client publishes every probe,
+and exactly those who want it must hear it.
 """
 
 from __future__ import annotations
@@ -11,18 +11,24 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from random import Random
-from typing import Any
+from typing import Any, Final
 
 from tidings.events import Filter, Notification, TidingsError
 from tidings.overlay import Tree
 from tidings.simulation.clients import Client
-from tidings.simulation.damage import damage_tables
+from tidings.simulation.damage import damage, damage_tables
+from tidings.simulation.guarantees import PERFECT
 from tidings.simulation.population import written_out
-from tidings.simulation.properties import Properties, Violation
 from tidings.simulation.scenario import ACTIONS, Scenario, Step
 from tidings.simulation.simulation import Conditions, Simulation
+from tidings.simulation.violation import Violation
 
-PERFECT = ("simple", "identity", "covering", "merging", "imperfect:1")
+_READING: Final = 0.05
+_COMMITTING: Final = 0.02
+_REST: Final = 3.0
+"""How long nothing may be said at rest of what is only said after something has changed."""
+_PART: Final = 0.2
+"""How long it may take to fetch one event, where each is fetched alone."""
 
 
 @dataclass
@@ -31,26 +37,35 @@ class Play:
 
     scenario: Scenario
     simulation: Simulation
-    properties: Properties | None = None
     clients: dict[str, Client] = field(default_factory=dict)
-    """By the names of the scenario: a client that vanished may join again as somebody new."""
+    """By name, those that have not left: one that has vanished may join again."""
+    zombies: list[Client] = field(default_factory=list)
+    """Those that were taken for dead."""
     ids: dict[tuple[str, str], str] = field(default_factory=dict)
+    """By process and the id in the scenario: what the client calls a subscription."""
+    backs: dict[str, int] = field(default_factory=dict)
+    """How often the store of a broker went back."""
+    damages: list[str] = field(default_factory=list)
+    """What was damaged, and when."""
 
     @classmethod
-    def begin(cls, scenario: Scenario, *, check: bool = False) -> Play:
-        """Build the network; with `check`, watch over it at every step."""
+    def begin(cls, scenario: Scenario, *, check: bool = False, thorough: bool = True) -> Play:
+        """Build the network; with `check`, watch over it at every step, tables only if thorough."""
         scenario = written_out(scenario)
         try:
             conditions = Conditions(**scenario.conditions)
         except TypeError as problem:
             raise TidingsError(f"conditions: {problem}") from None
         simulation = Simulation(
-            scenario.topology(), scenario.settings, seed=scenario.seed, conditions=conditions
+            scenario.topology(),
+            scenario.settings,
+            seed=scenario.seed,
+            conditions=conditions,
+            is_harsh=scenario.is_harsh,
         )
         play = cls(scenario, simulation)
         if check:
-            play.properties = Properties()
-            play.properties.watch(simulation)
+            simulation.guarantees.watch(thorough=thorough)
         for step in play.steps():
             simulation.at(step.at, play.perform, step)
         return play
@@ -71,56 +86,115 @@ class Play:
         """Do what a step says; what makes no sense by now is left out."""
         if step.do not in ACTIONS:
             raise TidingsError(f"no action {step.do!r}; there are {', '.join(ACTIONS)}")
-        if self.properties is not None and step.do in self._unsettling:
-            self.properties.is_steady = False
-        getattr(self, f"_{step.do}")(step)
+        if step.do in self._unsettling:
+            self.simulation.guarantees.unsettled()
+        if not step.client or step.do == "join":
+            getattr(self, f"_{step.do}")(step)
+            return
+        client = self.clients.get(step.client)
+        if client is not None and client.is_alive:
+            getattr(self, f"_client_{step.do}")(client, step)
 
     @property
     def _unsettling(self) -> Collection[str]:
         """After what events may be lost: in a tree that has to be agreed on, lost packets too."""
-        faults = ("crash", "restart", "cut", "mute", "corrupt")
+        faults = ("crash", "restart", "cut", "mute", "corrupt", "damage")
         return (*faults, "loss", "jitter") if self.simulation.settings.tree else faults
 
     # -- clients -------------------------------------------------------------------------------
 
-    def _client(self, step: Step) -> Client | None:
-        client = self.clients.get(step.client)
-        return client if client is not None and client.is_alive else None
-
     def _join(self, step: Step) -> None:
-        if self._client(step) is None and step.node in self.simulation.stores:
-            number = sum(n.startswith(f"{step.client}.") for n in self.simulation.clients) + 1
-            name = f"{step.client}.{number}"
-            self.clients[step.client] = self.simulation.client(name, at=step.node)
+        simulation = self.simulation
+        if step.node not in simulation.stores:
+            return
+        if step.client not in simulation.clients:
+            self.clients[step.client] = simulation.client(step.client, at=step.node)
+        else:
+            client = self.clients[step.client] = simulation.clients[step.client]
+            if not client.is_alive:
+                client.begin()
 
-    def _subscribe(self, step: Step) -> None:
-        if client := self._client(step):
-            self.ids[client.name, step.id] = client.subscribe(step.filter)
+    def _client_leave(self, who: Client, _: Step) -> None:
+        who.close()
+        del self.clients[who.name]
 
-    def _unsubscribe(self, step: Step) -> None:
-        if client := self._client(step):
-            client.unsubscribe(self.ids.get((client.name, step.id), "none"))
+    def _client_vanish(self, who: Client, _: Step) -> None:
+        who.crash()
 
-    def _advertise(self, step: Step) -> None:
-        if client := self._client(step):
-            self.ids[client.name, step.id] = client.advertise(step.filter)
+    def _client_subscribe(self, who: Client, step: Step) -> None:
+        checks = self.simulation.guarantees
+        # What a store that went back still knows of a name is anybody's guess.
+        name = step.durable and f"{step.durable}{'+' * self.backs.get(who.at, 0)}"
+        filter_ = Filter.parse(step.filter)
+        if name and checks.is_known(who.at, name) and not step.unlike:
+            filter_ = checks.durable(who.at, name, filter_).latest.filter
+        self.ids[who.instance, step.id] = who.subscribe(
+            filter_,
+            durable=name or None,
+            since=self._since(who, step),
+            replace=step.replace,
+            home=step.home,
+        )
 
-    def _unadvertise(self, step: Step) -> None:
-        if client := self._client(step):
-            client.unadvertise(self.ids.get((client.name, step.id), "none"))
+    def _since(self, who: Client, step: Step) -> Any:
+        match step.since:
+            case "time":
+                return self.simulation.time(who.at) - (1.0 - step.value) * self.simulation.now
+            case "log":
+                store = self.simulation.stores[who.at]
+                return {store.stream: int(step.value * len(store.log))}
+        return step.since or None
 
-    def _publish(self, step: Step) -> None:
-        if client := self._client(step):
-            client.publish(step.event)
+    def _id(self, who: Client, step: Step) -> str:
+        """What the client calls it; it may be one that a scenario knows nothing of."""
+        return self.ids.get((who.instance, step.id), step.id)
 
-    def _leave(self, step: Step) -> None:
-        client = self._client(step)
-        if client is not None and client.at in self.simulation.nodes:
-            client.close()
+    def _client_unsubscribe(self, who: Client, step: Step) -> None:
+        who.unsubscribe(self._id(who, step), forget=step.forget)
 
-    def _vanish(self, step: Step) -> None:
-        if client := self._client(step):
-            client.crash()
+    def _client_again(self, who: Client, step: Step) -> None:
+        who.read_on(self._id(who, step))
+
+    def _client_take(self, who: Client, step: Step) -> None:
+        for other in self.clients.values():
+            if other is not who and other.at == who.at and other.durables:
+                who.take_over(other)
+                return
+
+    def _client_ack(self, who: Client, step: Step) -> None:
+        who.acknowledge(late=step.number > 0)
+
+    def _client_publish(self, who: Client, step: Step) -> None:
+        who.publish(step.event, *step.more)
+
+    def _client_advertise(self, who: Client, step: Step) -> None:
+        who.advertise(step.filter, id=step.id)
+
+    def _client_unadvertise(self, who: Client, step: Step) -> None:
+        who.unadvertise(step.id)
+
+    def _client_watch(self, who: Client, step: Step) -> None:
+        who.watch(step.filter, id=step.id)
+
+    def _client_unwatch(self, who: Client, step: Step) -> None:
+        who.unwatch(step.id)
+
+    def _client_stall(self, who: Client, _: Step) -> None:
+        who.stall()
+
+    def _client_drain(self, who: Client, _: Step) -> None:
+        who.drain()
+
+    def _client_hang(self, who: Client, _: Step) -> None:
+        who.hang_up()
+
+    def _client_split(self, who: Client, step: Step) -> None:
+        """It is taken for dead; the network lets it through again after a while."""
+        who.publish(step.event)
+        zombie = who.split()
+        zombie.publish(step.event)
+        self.zombies.append(zombie)
+        self.simulation.at(self.simulation.now + step.value, zombie.connect)
 
     # -- faults --------------------------------------------------------------------------------
 
@@ -158,66 +232,125 @@ class Play:
     def _corrupt(self, step: Step) -> None:
         node = self.simulation.nodes.get(step.node)
         if node is not None:
-            if self.properties is not None:
-                self.properties.is_damaged = True
+            self.simulation.guarantees.damaged()
             damage_tables(node, Random(step.number))
+
+    def _damage(self, step: Step) -> None:
+        node = self.simulation.nodes.get(step.node)
+        if node is not None:
+            self.simulation.guarantees.damaged()
+            self.simulation.may_fail = True
+            what = damage(node, Random(step.number))
+            self.damages.append(f"{self.simulation.now:.2f} {node.name}: {what}")
+
+    # -- faults of what is kept ----------------------------------------------------------------
+
+    def _slow(self, step: Step) -> None:
+        self.simulation.reading = self.simulation.committing = step.value
+
+    def _fail(self, step: Step) -> None:
+        store = self.simulation.stores.get(step.node)
+        if store is not None:
+            store.failures += [step.value > 0] * step.number
+
+    def _trim(self, step: Step) -> None:
+        if step.node in self.simulation.nodes:
+            for stream, log in self.simulation.stores[step.node].logs.items():
+                self.simulation.trim(step.node, stream, int(len(log) * step.value) + 1)
+
+    def _spoil(self, step: Step) -> None:
+        """A node may still have them in memory."""
+        store = self.simulation.stores.get(step.node)
+        if store is not None:
+            first = int(len(store.log) * step.value) + 1
+            store.spoil(range(first, first + step.number))
+
+    def _back(self, step: Step) -> None:
+        sim = self.simulation
+        if step.node not in sim.stores:
+            return
+        sim.crash(step.node)
+        self.backs[step.node] = self.backs.get(step.node, 0) + 1
+        sim.guarantees.went_back(step.node)
+        for each in [*self.clients.values(), *self.zombies]:
+            if each.at == step.node:
+                each.crash()
+                each.durables.clear()
+        sim.go_back(step.node, step.number, is_noticed=not step.value)
 
     # -- the end -------------------------------------------------------------------------------
 
     def heal(self) -> None:
-        """All faults are over."""
+        """All faults are over, and whoever has vanished is back."""
         simulation = self.simulation
         simulation.spare()
         simulation.set_conditions(Conditions())
+        simulation.reading, simulation.committing = _READING, _COMMITTING
         for link in simulation.topology.links:
             simulation.restore_link(link.a, link.b)
         for node in simulation.topology.nodes:
             simulation.restart(node)
+        for client in self.clients.values():
+            client.drain()
+            if not client.is_alive:
+                client.begin()
 
     def converge(self) -> None:
         """Heal, let the time pass that the network may take, and check that it has converged."""
         self.heal()
-        self.simulation.run(self.simulation.now + bound(self.simulation))
-        self.simulation.settle()
-        if self.properties is not None:
-            self.properties.check_owed()
-            self.properties.is_damaged = False
-            for node in self.simulation.nodes.values():
-                for tables in (node.exchange.subscriptions, node.exchange.advertisements):
-                    if tables is not None:
-                        tables.repairs = 0
-            for name in self.simulation.topology.nodes:
-                self.properties.stepped(name)
+        self.simulation.run(self.simulation.now + self.patience)
+        self._settle()
+        self.simulation.guarantees.repaired()
+        self.check()
+
+    @property
+    def patience(self) -> float:
+        """How long the network may take to come to rest."""
+        return recovery_bound(self.simulation) if self.damages else bound(self.simulation)
+
+    def check(self) -> None:
+        """At rest: everybody has heard everything, and has nothing more to say."""
+        simulation, guarantees = self.simulation, self.simulation.guarantees
+        if not guarantees.is_watching:
+            return
+        for name in simulation.topology.nodes:
+            guarantees.stepped(name)
+        guarantees.check(self.clients.values())
+        self._check_zombies()
+        before = simulation.fetching
+        simulation.run(simulation.now + (_REST if simulation.commits else 0.0))
+        if simulation.fetching > before:
+            guarantees.fail(f"{simulation.fetching - before} messages of fetching at rest")
+
+    def _check_zombies(self) -> None:
+        """Of all instances under a name, one is left."""
+        for zombie in self.zombies:
+            client = self.clients.get(zombie.name)
+            if zombie.is_alive and client is not None and client.is_alive:
+                self.simulation.guarantees.fail(
+                    f"{zombie.instance} still is {zombie.name} beside {client.instance}"
+                )
 
     def probe(self, probes: Iterable[Mapping[str, Any]]) -> None:
         """At rest: everybody publishes everything, and exactly those who want it hear it."""
-        for each in probes:
-            self._probe_tables(Notification(each))
-            for client in self.living():
-                self._probe_client(client, Notification(each))
+        events = [Notification(each) for each in probes]
+        for event in events:
+            self._probe_tables(event)
+        for client in self.living():
+            client.publish(*events)
+            self._settle()
+        if self.simulation.commits:
+            self.simulation.run(self.simulation.now + self.patience)
+        self.check()
+
+    def _settle(self) -> None:
+        """Nodes with logs always have something to say: how far their streams are."""
+        if not self.simulation.commits:
+            self.simulation.settle()
 
     def living(self) -> list[Client]:
         """The clients that are there."""
-        return [c for c in self.simulation.clients.values() if c.is_alive]
-
-    def _probe_client(self, publisher: Client, probe: Notification) -> None:
-        before = {c.name: c.count for c in self.living()}
-        publisher.publish(probe)
-        self.simulation.settle()
-        settings = self.simulation.settings
-        may = (
-            settings.advertisements is None
-            or not settings.enforce
-            or _any(publisher.advertisements, probe)
-        )
-        for client in self.living():
-            heard = client.count - before[client.name]
-            wanted = may and _any(client.subscriptions, probe)
-            if heard != wanted:
-                raise Violation(
-                    f"at rest: {client.name} at {client.at} hears {publisher.name} at "
-                    f"{publisher.at} publish {dict(probe)} {heard} times, not {int(wanted)}"
-                )
+        return [c for c in self.clients.values() if c.is_alive]
 
     def _probe_tables(self, probe: Notification) -> None:
         """Remote tables admit what is wanted behind the link, and perfect ones nothing else."""
@@ -258,11 +391,12 @@ class Play:
 
 
 def bound(simulation: Simulation) -> float:
-    """Within so many seconds after the last fault all tables are exactly right.
+    """Within so many seconds after the last fault all is exactly right.
 
     The tree has to be agreed on, leases of vanished clients have to end, a link that has been
     silent has to be tried again, digests have to be compared twice (a table that is repaired may
-    be what the next one is computed from), and all that has to travel across the network.
+    be what the next one is computed from), and all that has to travel across the network. Then
+    what is kept and was not heard yet is fetched, perhaps one by one.
     """
     settings, topology = simulation.settings, simulation.topology
     latency = max((link.latency for link in topology.links), default=0.0)
@@ -280,7 +414,28 @@ def bound(simulation: Simulation) -> float:
     checks = 0.0
     if settings.check < inf:
         checks = (topology.diameter + 1) * settings.check + max(settings.check, settings.check_most)
-    return tree + again + lease + checks + across
+    return tree + again + lease + checks + across + _fetching(simulation)
+
+
+def recovery_bound(simulation: Simulation) -> float:
+    """Within so many seconds after the last damage all is exactly right.
+
+    A node audits itself with every check, and compares itself with its store and its host in the
+    longest period. What was asked and lost is asked again after two of these. Then everything is as
+    after a crash, or after another fault of the tables; but a stream whose last tick is wrong is
+    forgotten first, where that is all that is known of it.
+    """
+    settings = simulation.settings
+    longest = max(settings.check, settings.check_most)
+    memory = 2 * settings.memory if settings.at_most_once else 0.0
+    return 3 * settings.check + 4 * longest + settings.silence + 2 * bound(simulation) + memory
+
+
+def _fetching(simulation: Simulation) -> float:
+    if simulation.settings.at_most_once:
+        return 0.0
+    longest = max(sum(map(len, store.logs.values())) for store in simulation.stores.values())
+    return _REST + longest * _PART
 
 
 def _any(filters: Mapping[str, Filter], notification: Notification) -> bool:

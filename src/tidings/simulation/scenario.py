@@ -13,13 +13,14 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from math import inf
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
 from tidings.events import Filter, Notification, TidingsError
 from tidings.events.encoding import from_plain
 from tidings.node import Settings
+from tidings.protocol.requests import Home
 from tidings.simulation.simulation import Conditions
 from tidings.simulation.topology import Link, Topology, hierarchical, topology
 from tidings.workloads import WORKLOADS
@@ -36,17 +37,39 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
     id: str = ""
     filter: str = ""
     event: dict[str, Any] = {}
+    more: list[dict[str, Any]] = []
     number: int = 0
     value: float = 0.0
+    durable: str = ""
+    """Under this name a broker keeps what was acknowledged of a subscription."""
+    since: Literal["", "begin", "time", "log"] = ""
+    """Where a subscription begins: now, with the first event that is kept, or where `value` (from 0
+    to 1) says, of the time that has passed or of the log of its client's broker."""
+    unlike: bool = False
+    """The filter counts for a durable name that is known, too; else it goes on with its own."""
+    replace: bool = False
+    """What is unlike is not refused."""
+    home: Home = ""
+    """Where a durable name may live that a broker does not know: see `Subscribe`."""
+    forget: bool = False
 
 
 ACTIONS = {
-    "join": "`client` attaches to `node`",
-    "subscribe": "`client` wants `filter`, under `id`",
-    "unsubscribe": "`client` no longer wants what it asked for under `id`",
+    "join": "`client` attaches to `node`, or comes back to where it was",
+    "subscribe": "`client` wants `filter`, under `id`; how (`durable`, `since`, …): see below",
+    "unsubscribe": "`client` no longer wants `id`; with `forget`, its durable name is gone, too",
     "advertise": "`client` will publish what `filter` matches, under `id`",
     "unadvertise": "`client` takes the advertisement `id` back",
-    "publish": "`client` publishes `event`",
+    "publish": "`client` publishes `event`, and `more` of them with it",
+    "again": "`client` reads on a second time from where it is with `id`",
+    "take": "`client` takes over a durable name from another one at its broker",
+    "ack": "`client` acknowledges what it has heard; with `number`, what it had the last time",
+    "watch": "`client` wants to know under `id` whether somebody wants `filter`",
+    "unwatch": "`client` takes the watch `id` back",
+    "stall": "`client` does not read",
+    "drain": "`client` has read all there was",
+    "hang": "`client` loses its connection, and makes it again",
+    "split": "`client` publishes `event` and is taken for dead; it is back after `value` seconds",
     "leave": "`client` detaches",
     "vanish": "`client` crashes",
     "crash": "`node` crashes; with `number`, after so many effects of its next input",
@@ -57,10 +80,24 @@ ACTIONS = {
     "loss": "links lose this `value` of all packets",
     "duplication": "links double this `value` of all packets",
     "jitter": "links delay each packet by up to this `value`",
-    "corrupt": "what `node` holds is damaged, by a seed of `number`",
+    "corrupt": "the tables of `node` are damaged, by a seed of `number`",
+    "damage": "something that `node` remembers is damaged, by a seed of `number`",
+    "slow": "disks take up to this `value`",
+    "fail": "the next `number` commits of `node` fail, or with a `value` are kept all the same",
+    "trim": "`node` keeps its log from this `value` (0 to 1) of it on",
+    "spoil": "the disk of `node` loses `number` events, from this `value` (0 to 1) of its log on",
+    "back": "`node` loses the last `number` commits of its store, and with a `value` unnoticed",
 }
 
-_OPTIONAL: Final = ("id", "number", "value")
+_LOGGED: Final = {
+    *("again", "take", "ack", "hang", "split", "stall", "drain", "watch", "unwatch"),
+    *("slow", "fail", "trim", "spoil", "back"),
+}
+"""Actions for which events must be kept."""
+
+_READING: Final = ("durable", "since", "value", "unlike", "replace", "home")
+"""How a subscription is read from logs."""
+_OPTIONAL: Final = ("id", "number", "value", "more", "forget", *_READING)
 """What a step may leave out though its action speaks of it; all else must be said."""
 
 Amount = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
@@ -124,6 +161,8 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     conditions: dict[str, float] = {}
     workload: Workload | None = None
     faults: Faults | None = None
+    is_harsh: bool = False
+    """Clocks are wrong, disks slow and memories small, as the seed says."""
     steps: tuple[Step, ...] = ()
 
     @classmethod
@@ -217,6 +256,7 @@ class _Known:
     def __init__(self, scenario: Scenario, network: Topology) -> None:
         self.duration = scenario.duration
         self.network = network
+        self.at_most_once = scenario.settings.at_most_once
         self.clients = {s.client for s in scenario.steps if s.do == "join"}
         if scenario.workload is not None:
             self.clients.update(c for n in network.nodes for c in scenario.workload.clients(n))
@@ -226,6 +266,7 @@ class _Known:
         if not 0 <= step.at <= self.duration:
             raise TidingsError(f"the scenario lasts from 0 to {self.duration:g} s")
         self._check_fields(step)
+        self._check_kept(step)
         if step.node and step.node not in self.network:
             raise TidingsError(_unknown("node", step.node, self.network.nodes))
         if step.to:
@@ -238,18 +279,27 @@ class _Known:
             _check_condition(step.do, step.value)
         if step.filter:
             Filter.parse(step.filter)
-        if step.event:
-            Notification(step.event)
+        for event in (step.event, *step.more):
+            Notification(event)
         self._check_id(step)
 
     def _check_fields(self, step: Step) -> None:
         used = re.findall(r"`(\w+)`", ACTIONS[step.do])
+        if step.do == "subscribe":
+            used += _READING
         for name, usual in zip(Step.__struct_fields__[2:], Step.__struct_defaults__, strict=True):
-            is_said = getattr(step, name) != (usual if not hasattr(usual, "factory") else {})
+            is_said = getattr(step, name) != (
+                usual.factory() if hasattr(usual, "factory") else usual
+            )
             if is_said and name not in used:
                 raise TidingsError(f"it has no use for `{name}`: {ACTIONS[step.do]}")
             if not is_said and name in used and name not in _OPTIONAL:
                 raise TidingsError(f"it needs `{name}`: {ACTIONS[step.do]}")
+
+    def _check_kept(self, step: Step) -> None:
+        """What needs logs is not for nodes that have none."""
+        if self.at_most_once and (step.do in _LOGGED or step.durable or step.since):
+            raise TidingsError("where events are delivered at most once there is no such thing")
 
     def _check_id(self, step: Step) -> None:
         if step.do in ("unsubscribe", "unadvertise"):
@@ -260,7 +310,7 @@ class _Known:
 
 def _unknown(what: str, name: object, names: Iterable[str]) -> str:
     known = list(names)
-    listed = f"; there are {', '.join(known)}" if len(known) <= 20 else ""
+    listed = f"; there are {', '.join(known)}" if len(known) <= 40 else ""
     return f"no {what} {name!r}{_nearest(name, known)}{listed}"
 
 
@@ -360,8 +410,14 @@ def _plain_step(step: Step) -> dict[str, Any]:
     """In JSON's terms: times and the like within events are tagged."""
     plain: dict[str, Any] = msgspec.to_builtins(step)
     if step.event:
-        plain["event"] = json.loads(Notification(step.event).to_json())
+        plain["event"] = _plain_event(step.event)
+    if step.more:
+        plain["more"] = [_plain_event(event) for event in step.more]
     return plain
+
+
+def _plain_event(event: dict[str, Any]) -> Any:
+    return json.loads(Notification(event).to_json())
 
 
 def _untagged(plain: Any) -> Any:
@@ -369,5 +425,11 @@ def _untagged(plain: Any) -> Any:
     steps = plain.get("steps") if isinstance(plain, dict) else None
     for step in steps if isinstance(steps, list) else ():
         if isinstance(step, dict) and isinstance(step.get("event"), dict):
-            step["event"] = {name: from_plain(v) for name, v in step["event"].items()}
+            step["event"] = _untagged_event(step["event"])
+        if isinstance(step, dict) and isinstance(step.get("more"), list):
+            step["more"] = [_untagged_event(e) if isinstance(e, dict) else e for e in step["more"]]
     return plain
+
+
+def _untagged_event(event: dict[str, Any]) -> dict[str, Any]:
+    return {name: from_plain(value) for name, value in event.items()}

@@ -12,10 +12,10 @@ from pathlib import Path
 import msgspec
 
 from tidings.simulation.play import Play
-from tidings.simulation.properties import Violation
 from tidings.simulation.random_runs import PROBES
 from tidings.simulation.scenario import Scenario, Step
 from tidings.simulation.topology import Topology
+from tidings.simulation.violation import Violation
 
 
 def play(scenario: Scenario) -> Play:

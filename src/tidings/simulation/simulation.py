@@ -1,29 +1,28 @@
 """The simulation: nodes, links and clients in virtual time, all from one seed.
 
 Everything that happens is an entry in one queue, ordered by time and then by when it was entered;
-all chance comes from one generator. So a seed gives the same run, bit for bit. Clients talk to
-their broker without delay; brokers to each other over links that can be slow, lossy, doubling,
-overtaking or cut. Where nodes have logs, what they want done is carried out in `Commits`; the
-others keep at once what they sync.
+all chance comes from one generator. So a seed gives the same run, bit for bit. Brokers talk to
+each other over links that can be slow, lossy, doubling, overtaking or cut. What nodes want done is
+carried out in `Commits`; those that deliver at most once keep at once what they sync.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from heapq import heappop, heappush
 from math import inf
 from random import Random
 from statistics import fmean
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
+from tidings.delivery.subscriptions import Subscriptions
 from tidings.events import TidingsError
 from tidings.node import Node, Settings
 from tidings.overlay import Role
 from tidings.protocol import (
-    SESSION,
-    Accepted,
+    Append,
     Connect,
     Damaged,
     Deliver,
@@ -37,7 +36,6 @@ from tidings.protocol import (
     Recall,
     Recalled,
     Received,
-    Refused,
     Reply,
     Request,
     Send,
@@ -49,15 +47,18 @@ from tidings.protocol import (
     Woken,
 )
 from tidings.protocol.epochs import broker_of
-from tidings.protocol.messages import Frame, Offer
-from tidings.protocol.requests import Publish, RequestBody
+from tidings.protocol.messages import Fetch, Fetched, Frame, Offer, Seek, Sought, Streams
+from tidings.protocol.parts import Session
+from tidings.protocol.requests import Publish, RequestBody, Subscribe
 from tidings.simulation.clients import Client
 from tidings.simulation.commits import Commits
-from tidings.simulation.properties import Violation
+from tidings.simulation.guarantees import Guarantees
+from tidings.simulation.hardships import Hardships
 from tidings.simulation.store import MemoryStore
 from tidings.simulation.topology import Link, Topology
 from tidings.simulation.trace import current
 from tidings.simulation.traffic import Traffic
+from tidings.simulation.violation import Violation
 
 _AT_ONCE: Final = (Wake, Connect, Disconnect)
 """Effects that wait for no commit."""
@@ -90,29 +91,6 @@ class Channel:
     busy_until: float = 0.0
 
 
-class Watcher(Protocol):
-    """Somebody who is told of everything that matters, to check or to count it."""
-
-    def published(self, client: Client, event: Event) -> None: ...
-    def notified(self, client: Client, event: Event) -> None: ...
-    def stepped(self, node: str) -> None: ...
-
-
-class Line(Protocol):
-    """A client at the end of a connection of its own, which breaks when its broker crashes."""
-
-    at: str
-    is_full: bool
-
-    def meant(self, effect: Deliver | Reply) -> None:
-        """The node wants this said, which may wait for a commit, and is lost if that is."""
-
-    def told(self, effect: Deliver | Reply) -> None:
-        """It is said."""
-
-    def broken(self) -> None: ...
-
-
 class Simulation:
     """A network in virtual time.
 
@@ -121,7 +99,7 @@ class Simulation:
     >>> reader, writer = sim.client("reader", at="b0"), sim.client("writer", at="b2")
     >>> _ = reader.subscribe("price < 10")
     >>> sim.settle()
-    >>> _ = writer.publish({"price": 5})
+    >>> writer.publish({"price": 5})
     >>> sim.settle()
     >>> [event.notification["price"] for event in reader.heard], sim.traffic.events
     ([5], 2)
@@ -134,33 +112,35 @@ class Simulation:
         *,
         seed: int = 0,
         conditions: Conditions | None = None,
-        watchers: Iterable[Watcher] = (),
-        clocks: Mapping[str, float] | None = None,
+        is_harsh: bool = False,
     ) -> None:
-        """`clocks` are the times of day at which nodes begin, in seconds since 1970; else 0."""
+        """In a harsh one, clocks are wrong, disks slow and memories small: see `Hardships`."""
         self.topology = topology
         self.settings = settings or Settings()
         self.random = Random(seed)
+        self.hardships = Hardships(seed, topology.nodes, self.settings) if is_harsh else None
         self.now = 0.0
         self.steps = 0
         self.traffic = Traffic()
         self.reading = 0.05
         """Reading a log takes up to so many seconds."""
-        self.committing = 0.02
+        self.committing = 0.02 if self.hardships is None else self.hardships.committing
         """A commit takes up to so many seconds."""
         self.nodes: dict[str, Node] = {}
         """Those that are up."""
         self.clients: dict[str, Client] = {}
-        self.lines: dict[str, Line] = {}
-        """By session: those who come over a connection of their own."""
-        fragile = self.settings.log
-        self.stores = {name: MemoryStore(name, is_fragile=fragile) for name in topology.nodes}
+        self.lines: dict[str, Client] = {}
+        """By session: those who are connected."""
+        self.fetching = 0
+        """How much was said that is only said after something has changed."""
+        commits = not self.settings.at_most_once
+        self.stores = {name: MemoryStore(name, is_fragile=commits) for name in topology.nodes}
         self.commits: dict[str, Commits] = {}
         """Of those nodes with a log that are up."""
-        self.watchers = list(watchers)
-        self._clocks = dict(clocks or {})
         self._trace = current()
         self._number = 0 if self._trace is None else self._trace.begin()
+        self._asking = ""
+        """Which client the input comes from that is being dealt with."""
         self._queue: list[tuple[float, int, Callable[..., None], Any, Any]] = []
         self._entered = 0
         self._under_way = 0
@@ -171,8 +151,6 @@ class Simulation:
         """Nodes have been damaged: one that raises an exception is replaced by a new one."""
         self.replaced: list[tuple[float, str, str]] = []
         """When a node was replaced, which, and why."""
-        self._attached: set[str] = set()
-        """The sessions that a node has accepted over a connection of their own."""
         self._conditions = conditions or Conditions()
         """How new channels behave."""
         self.channels = self._channels(self._conditions)
@@ -180,6 +158,7 @@ class Simulation:
         """Which node has connected to which, or has it among its configured neighbours."""
         self._parted: set[tuple[str, str]] = set()
         """Which node has disconnected from which."""
+        self.guarantees = Guarantees(self)
         for name in topology.nodes:
             self._start(name)
 
@@ -194,7 +173,8 @@ class Simulation:
 
     def time(self, node: str) -> float:
         """The time of day that a node's clock shows, right or wrong."""
-        return self._clocks.get(node, 0.0) + self.now
+        clocks = {} if self.hardships is None else self.hardships.clocks
+        return clocks.get(node, 0.0) + self.now
 
     @property
     def skew(self) -> float:
@@ -206,6 +186,15 @@ class Simulation:
         """Have something happen later."""
         self._entered += 1
         heappush(self._queue, (when, self._entered, what, a, b))
+
+    def carry(self, when: float, what: Callable[..., None], a: Any = None, b: Any = None) -> None:
+        """The same; the network has not settled before."""
+        self._under_way += 1
+        self.at(when, self._carried, what, (a, b))
+
+    def _carried(self, what: Callable[..., None], given: tuple[Any, Any]) -> None:
+        self._under_way -= 1
+        what(*given)
 
     def step(self) -> bool:
         """Let the next thing happen; False if there is none."""
@@ -268,8 +257,12 @@ class Simulation:
             was_damaged=was_damaged,
         )
         self.nodes[name] = node
-        if self.settings.log:
+        if not self.settings.at_most_once:
             self.commits[name] = self._commits(name)
+            self._listen(name, node.from_log.subscriptions)
+            if self.hardships is not None:
+                self.hardships.shrink(node.from_log.logs)
+        self.guarantees.started(node)
         self._perform(name, node.start(self.now, self.time(name)))
         if self.settings.check < inf:
             self.at(self.now + self.settings.check, self._nudge, name, node)
@@ -281,6 +274,19 @@ class Simulation:
         for neighbour in self._reached(name):
             if neighbour not in configured:
                 self._handle(name, LinkUp(neighbour))
+
+    def _listen(self, name: str, subscriptions: Subscriptions) -> None:
+        """What a subscription finds is decided when it is let in, which may be later than asked."""
+        admit = subscriptions._admit
+
+        def listened(session: Session, body: Subscribe, time: float) -> None:
+            self.guarantees.admitted(name, body)
+            client = self.lines.get(session.name)
+            if client is not None:
+                client.admitted(body)
+            admit(session, body, time)
+
+        subscriptions._admit = listened  # type: ignore[method-assign]
 
     def _commits(self, name: str) -> Commits:
         return Commits(
@@ -313,8 +319,7 @@ class Simulation:
             self.crash(name)
         else:
             self._perform(name, effects)
-        for watcher in self.watchers:
-            watcher.stepped(name)
+        self.guarantees.stepped(name)
 
     def _replace(self, name: str, problem: Exception) -> None:
         """A node is not to be trusted any more: another one takes its place, as after a crash."""
@@ -342,8 +347,10 @@ class Simulation:
             if isinstance(effect, _AT_ONCE):
                 self._carry_out(name, [effect])
             elif isinstance(effect, Deliver | Reply) and effect.session in self.lines:
-                self._note_attached(effect)
                 self.lines[effect.session].meant(effect)
+            elif isinstance(effect, Append) and self._trace is not None:
+                for event in effect.events:
+                    self._trace.published(self._number, self.now, self._asking, name, event)
         commits.gather([effect for effect in effects if not isinstance(effect, _AT_ONCE)])
 
     def _carry_out(self, name: str, effects: list[Effect]) -> None:
@@ -351,10 +358,9 @@ class Simulation:
             if effect.__class__ is Send:
                 if (name, effect.neighbour) in self.channels:
                     self._transmit(self.channels[name, effect.neighbour], effect.packet)
-            elif effect.__class__ in (Deliver, Reply) and effect.session in self.lines:
-                self.lines[effect.session].told(effect)
-            elif effect.__class__ is Deliver:
-                self._notify(effect.session, effect.event)
+            elif effect.__class__ in (Deliver, Reply):
+                if effect.session in self.lines:
+                    self.lines[effect.session].told(effect)
             elif effect.__class__ is Wake:
                 self._wakes[name] = effect.at
                 self.at(effect.at, self._wake, name, effect.at)
@@ -375,8 +381,6 @@ class Simulation:
                 self._met.discard((name, effect.neighbour))
                 self._parted.add((name, effect.neighbour))
                 self.at(self.now, self._arrange, name, effect.neighbour)
-            elif effect.__class__ is Reply and effect.session in self.clients:
-                self.at(self.now, self._answer, effect.session, effect.answer)
 
     def _read(self, name: str, read: Read) -> None:
         found: list[Input] = []
@@ -399,27 +403,19 @@ class Simulation:
 
         moments = sorted(self.random.random() for _ in looks) if name in self.commits else ()
         for moment, look in zip(moments, looks, strict=False):
-            self.at(self.now + seconds * moment, do, look)
+            self.carry(self.now + seconds * moment, do, look)
         if not moments:
             for look in looks:
                 look()
-        self.at(self.now + seconds, do, answer)
-
-    def _note_attached(self, effect: Deliver | Reply) -> None:
-        match effect:
-            case Reply(answer=Accepted(id="attach")):
-                self._attached.add(effect.session)
-            case Reply(answer=Refused(id=id)) if id == SESSION:
-                self._attached.discard(effect.session)
+        self.carry(self.now + seconds, do, answer)
 
     def _recall(self, name: str, recall: Recall) -> None:
         """The values are looked up, then the logs, and who is there when the answer comes."""
         store, stored, spans = self.stores[name], dict[str, Any](), dict[str, Span]()
 
         def answer() -> None:
-            lines = {s: line for s, line in self.lines.items() if line.at == name}
-            there = {s: line.is_full for s, line in lines.items() if s in self._attached}
-            there |= {c.name: False for c in self._clients_at(name)}
+            known = {s: c for s, c in self.lines.items() if c.at == name and c.is_known}
+            there = {session: client.is_full for session, client in known.items()}
             up = frozenset(self._reached(name))
             self._handle(name, Recalled(recall.number, stored, spans, there, up))
 
@@ -429,9 +425,6 @@ class Simulation:
             lambda: spans.update(store.spans()),
             answer=answer,
         )
-
-    def _clients_at(self, name: str) -> list[Client]:
-        return [c for c in self.clients.values() if c.at == name and c.is_alive]
 
     def trim(self, name: str, stream: str, first: int) -> None:
         """A broker keeps one of its logs from this tick on only."""
@@ -451,8 +444,8 @@ class Simulation:
             self.stores[name].crash(self.random)
             self._wakes.pop(name, None)
             self._doomed.pop(name, None)
-            for line in [each for each in self.lines.values() if each.at == name]:
-                line.broken()
+            for client in [each for each in self.lines.values() if each.at == name]:
+                client.broken()
             self._forget_meetings(name)
 
     def go_back(self, name: str, commits: int, *, is_noticed: bool = True) -> None:
@@ -486,16 +479,17 @@ class Simulation:
             commits.spare()
 
     def restart(self, name: str, *, was_damaged: bool = False) -> None:
-        """A node comes back with what its store kept; its clients attach again."""
-        if name in self.nodes:
-            return
-        self._start(name, was_damaged=was_damaged)
-        for client in self._clients_at(name):
-            client.attach()
+        """A node comes back with what its store kept."""
+        if name not in self.nodes:
+            self._start(name, was_damaged=was_damaged)
 
     # -- links ---------------------------------------------------------------------------------
 
     def _transmit(self, channel: Channel, packet: Frame | Offer) -> None:
+        if self.commits and packet.__class__ is Frame:
+            self.fetching += isinstance(packet.body, Fetch | Fetched | Streams | Seek | Sought)
+            if packet.body.__class__ is Event:
+                self.guarantees.passed(packet.body)
         conditions = channel.conditions
         if not channel.is_up or channel.is_silent:
             self.traffic.lost += 1
@@ -619,44 +613,26 @@ class Simulation:
             raise TidingsError(f"there is a client {name!r} already")
         if at not in self.stores:
             raise TidingsError(f"there is no node {at!r}")
-        client = Client(name, at, self._ask)
-        self.clients[name] = client
-        client.attach()
-        if self.settings.lease < inf:
-            self.at(self.now + self.settings.lease / 3, self._renew, client)
+        client = self.clients[name] = Client(self, name, at)
+        client.begin()
         return client
 
-    def _ask(self, client: Client, body: RequestBody) -> bool:
-        if not client.is_alive or client.at not in self.nodes:
-            return False
-        if isinstance(body, Publish):
-            for number, notification in enumerate(body.notifications, body.number):
-                event = Event(client.name, number, notification)
-                for watcher in self.watchers:
-                    watcher.published(client, event)
-                if self._trace is not None:
-                    self._trace.published(self._number, self.now, client.name, client.at, event)
-        self._handle(client.at, Request(client.name, body, self.time(client.at)))
-        return True
-
-    def _renew(self, client: Client, _: Any) -> None:
-        if client.is_alive:
-            client.renew()
-            self.at(self.now + self.settings.lease / 3, self._renew, client)
-
-    def _answer(self, name: str, answer: Any) -> None:
-        client = self.clients[name]
-        if client.is_alive:
-            client.answered(answer)
-
-    def _notify(self, name: str, event: Event) -> None:
-        client = self.clients.get(name)
-        if client is not None and client.is_alive:
-            for watcher in self.watchers:
-                watcher.notified(client, event)
+    def ask(self, client: Client, body: RequestBody) -> None:
+        """What a client says to its broker arrives there."""
+        if isinstance(body, Publish) and self.settings.at_most_once:
+            self.guarantees.published(client, body)
             if self._trace is not None:
-                self._trace.heard(self._number, self.now, client.at, name, event)
-            client.notify(event)
+                for tick, notification in enumerate(body.notifications, body.number):
+                    event = Event(client.session, tick, notification)
+                    self._trace.published(self._number, self.now, client.name, client.at, event)
+        self._asking = client.name
+        self._handle(client.at, Request(client.session, body, self.time(client.at)))
+        self._asking = ""
+
+    def trace_heard(self, client: Client, event: Event) -> None:
+        """A client is told of something."""
+        if self._trace is not None:
+            self._trace.heard(self._number, self.now, client.at, client.name, event)
 
     # -- looking -------------------------------------------------------------------------------
 

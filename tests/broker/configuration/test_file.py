@@ -64,7 +64,7 @@ def test_nothing_needs_to_be_said() -> None:
     found = Configuration.parse("")
     assert str(found.address) == "127.0.0.1:7411"
     assert found.store == "tidings-store"
-    assert found.settings.log
+    assert not found.settings.at_most_once
     assert not found.settings.tree
 
 

@@ -39,7 +39,7 @@ from tidings.protocol.addresses import Address, parse_address
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 """What the name of a broker looks like."""
-_FIXED: Final = ("log", "lease")
+_FIXED: Final = ("at_most_once", "lease")
 """Settings of a node that a broker decides itself."""
 _ROUTING: Final = {
     "backlog": 50_000.0,
@@ -189,7 +189,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         """How its node routes. Neighbours agree on a tree, unless the file says otherwise: by
         `tree`, or by roles, since a hierarchy is a tree already."""
         is_graph = bool(self.neighbours) and not self._is_hierarchy
-        fields = {"tree": is_graph, **_ROUTING, **self.routing, "log": True}
+        fields = {"tree": is_graph, **_ROUTING, **self.routing}
         found: Settings = msgspec.convert(fields, Settings)
         return found
 

@@ -67,7 +67,9 @@ class Population:
         self._strategy, self._advertisements = strategy, advertisements
         self._rng = Random(seed)
         settings = Settings(
-            subscriptions=strategy, advertisements="identity" if advertisements else None
+            at_most_once=True,
+            subscriptions=strategy,
+            advertisements="identity" if advertisements else None,
         )
         self.sim = Simulation(TREE.topology, settings, seed=seed)
         self.sim.settle()
@@ -88,8 +90,7 @@ class Population:
 
     def _subscribe_at_once(self, client: Client, wanted: Sequence[Filter]) -> None:
         """Subscribe in one message: faster than one by one, and the tables are the same."""
-        client.subscriptions.update((f"w{at}", wish) for at, wish in enumerate(wanted))
-        client.attach()
+        client.want(wanted)
         self.sim.settle()
 
     def entries(self) -> dict[str, int]:

@@ -1,56 +1,43 @@
-"""Properties: what must hold at every step of every run, whatever breaks.
+"""Agreement: what brokers hold of their clients and of each other, at every step of every run.
 
-- Nobody is notified twice of an event (P1), of one that was not published (P2), that it does not
-  want at that moment (P3), or that its publisher had not advertised where that is enforced (P5).
-- The events of one publisher arrive in the order in which they were published.
-- Whoever wanted an event when nothing else was under way, and has not ceased to, hears it, as long
-  as no broker and no link has failed (P4).
-- A broker's table for a client is exactly what the client wants.
+- A broker's table for a client is exactly what the client wants, once it is connected, where
+  events are delivered at most once; else it is what the client may be sent.
 - What a broker has told a neighbour is the reduction of what everybody else wants, computed
   afresh from its tables by the plain functions; what the neighbour holds, once it has read what
   is on the link, is that; and what it holds meanwhile is what it was to hold at some moment,
   nothing in between.
-
-What must hold at rest (P4 again, and perfection) needs probes: see `play`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidings.delivery import AtMostOnce
-from tidings.events import Filter, Notification, TidingsError
+from tidings.events import Filter
 from tidings.node import Node
 from tidings.node.ports import Neighbour
-from tidings.protocol import Event
 from tidings.protocol.messages import ADVERTISEMENTS, SUBSCRIPTIONS, Member, Update, View
 from tidings.protocol.parts import Port
 from tidings.protocol.wishes import count
 from tidings.routing import reduce
 from tidings.routing.statistics import Statistics
 from tidings.routing.tables import Tables
-from tidings.simulation.clients import Client
 
 if TYPE_CHECKING:
     from tidings.simulation.simulation import Simulation
 
 Table = dict[Filter, int]
-
-
-class Violation(TidingsError):  # noqa: N818 - it is the run that is wrong, not a call
-    """Something that must never happen has happened."""
+_TABLES: Final = (SUBSCRIPTIONS, ADVERTISEMENTS)
 
 
 class Told(NamedTuple):
-    """What a node wants a neighbour to hold at the end of a step."""
+    """What a node wants a neighbour to hold after a change."""
 
     session: tuple[int, int]
     view: View
     sent: int
-    tables: tuple[Table, Table]
-    is_single: bool
-    """Whether the step made one change only, so that nothing lies between it and the last."""
+    table: Table
 
 
 class Given(NamedTuple):
@@ -85,116 +72,70 @@ class Given(NamedTuple):
         return {f: n for f, n in told.items() if any(f.overlaps(ad) for ad in self.ads)}
 
 
-class Properties:
-    """Watches a simulation, and raises `Violation` at the first step that breaks a promise."""
+class Agreement:
+    """What brokers tell each other, compared with what they are to tell."""
 
-    def __init__(self) -> None:
-        self.simulation: Simulation
-        self.is_damaged = False
-        """Tables have been corrupted: until they are repaired, they need not be right."""
-        self.is_steady = True
-        """No broker and no link has failed so far: nothing may be lost."""
-        self._owed: dict[tuple[str, str, int], set[str]] = {}
-        """Who is to hear what, because of which subscriptions."""
-        self._published: dict[tuple[str, int], tuple[Notification, bool]] = {}
-        self._notified: set[tuple[str, str, int]] = set()
-        self._last: dict[tuple[str, str], int] = {}
-        self._told: dict[tuple[str, str], list[Told]] = {}
-        self._state: dict[str, tuple[int, list[View], set[str]]] = {}
+    def __init__(self, simulation: Simulation, fail: Callable[[str], None]) -> None:
+        """`fail` is told what does not hold."""
+        self._simulation, self._fail = simulation, fail
+        self._told: dict[tuple[str, str, int], list[Told]] = {}
+        """By who tells whom, and of which table."""
         self._right: dict[tuple[str, str, bool], tuple[Given, Table]] = {}
 
-    def watch(self, simulation: Simulation) -> None:
-        """Check this simulation from now on."""
-        self.simulation = simulation
-        simulation.watchers.append(self)
+    def listen(self, node: Node) -> None:
+        """A step of a node may change tables several times: take note whenever it says so."""
+        exchange = node.exchange
+        send = exchange._send
 
-    # -- what clients see ----------------------------------------------------------------------
+        def noted(neighbour: Neighbour, update: Update) -> None:
+            send(neighbour, update)
+            self._note(node, neighbour, update.table)
 
-    def published(self, client: Client, event: Event) -> None:
-        """A client hands an event to its broker."""
-        advertised = any(ad.matches(event.notification) for ad in client.advertisements.values())
-        self._published[event.stream, event.tick] = (event.notification, advertised)
-        if self._is_at_rest() and self._may_publish(advertised):
-            for reader in self.simulation.clients.values():
-                wanted = reader.subscriptions.items() if reader.is_alive else ()
-                ids = {id for id, f in wanted if f.matches(event.notification)}
-                if ids:
-                    self._owed[reader.name, event.stream, event.tick] = ids
+        exchange._send = noted  # type: ignore[method-assign,assignment]
 
-    def _is_at_rest(self) -> bool:
-        settings = self.simulation.settings
-        if settings.tree and self.simulation.now < settings.silence + 7 * settings.beat:
-            return False  # the first tree is still being agreed on
-        return self.is_steady and self.simulation.is_settled
-
-    def _may_publish(self, advertised: bool) -> bool:
-        settings = self.simulation.settings
-        return advertised or settings.advertisements is None or not settings.enforce
-
-    def check_owed(self) -> None:
-        """At rest: everybody has heard what it was to hear, unless it has lost interest."""
-        for (name, stream, tick), ids in self._owed.items() if self.is_steady else ():
-            client = self.simulation.clients[name]
-            if client.is_alive and not ids.isdisjoint(client.subscriptions):
-                self._fail(f"{name} has never heard of {stream}/{tick}, which it wants")
-        self._owed.clear()
-
-    def notified(self, client: Client, event: Event) -> None:
-        """A client is about to be notified."""
-        what = f"{client.name} is notified of {event.stream}/{event.tick}"
-        published = self._published.get((event.stream, event.tick))
-        if published is None or published[0] != event.notification:
-            self._fail(f"{what}, which was not published")
-        if not self._may_publish(published[1]):
-            self._fail(f"{what}, which was not advertised")
-        if not self.is_damaged:
-            wanted = any(f.matches(event.notification) for f in client.subscriptions.values())
-            if not wanted:
-                self._fail(f"{what}, which it does not want")
-        if (client.name, event.stream, event.tick) in self._notified:
-            self._fail(f"{what} twice")
-        self._notified.add((client.name, event.stream, event.tick))
-        self._owed.pop((client.name, event.stream, event.tick), None)
-        if event.tick <= self._last.get((client.name, event.stream), 0):
-            self._fail(f"{what} after a later one")
-        self._last[client.name, event.stream] = event.tick
-
-    # -- what brokers hold ---------------------------------------------------------------------
-
-    def stepped(self, name: str) -> None:
-        """A node has dealt with an input."""
-        node = self.simulation.nodes.get(name)
-        if node is None:
-            return
-        read = sum(n.link.received for n in node.neighbours.values())
-        views = [n.view for n in node.neighbours.values()]
-        sessions = set(node.sessions)
-        before, views_before, there = self._state.get(name, (0, views, sessions))
-        # Two leases that end together are two changes.
-        is_single = read - before in (0, 1) and views == views_before and len(there ^ sessions) < 2
-        self._state[name] = (read, views, sessions)
+    def note(self, node: Node) -> None:
+        """Remember what the neighbours of a node are to hold by now."""
         for neighbour in node.neighbours.values():
-            self._note(node, neighbour, is_single)
-        if self.is_damaged:
-            return
+            for table in _TABLES:
+                self._note(node, neighbour, table)
+
+    def check(self, node: Node) -> None:
+        """After what a node has done everything agrees."""
         self._check_sessions(node)
         for neighbour in node.neighbours.values():
             self._check_told(node, neighbour)
-            other = self.simulation.nodes.get(neighbour.name)
+            other = self._simulation.nodes.get(neighbour.name)
             if other is not None:
                 self._check_link(node, other)
-                self._check_moment(other, node)
+                for table in _TABLES:
+                    self._check_moment(other, node, table)
 
     def _check_sessions(self, node: Node) -> None:
+        """A broker with a log wants for a client what it has let in, which may be less for now."""
+        delivery = node.delivery
+        if not isinstance(delivery, AtMostOnce):
+            return
         for session in node.sessions.values():
-            client = self.simulation.clients.get(session.name)
-            delivery = node.delivery
-            assert isinstance(delivery, AtMostOnce)
-            is_connected = delivery.clients[session.name].is_connected
-            if client is None or not client.is_alive or not is_connected:
+            client = self._simulation.lines.get(session.name)
+            if client is None or not delivery.clients[session.name].is_connected:
                 continue
             if node.exchange.subscriptions.wanted.get(session, {}) != count(client.subscriptions):
                 self._fail(f"{node.name} does not hold exactly what {client.name} wants")
+
+    def compare(self) -> None:
+        """At rest: whatever can be compared in a time that grows with the tables, agrees.
+
+        Brokers hold what their clients want, have computed what they tell from what they hold,
+        and hold what they were told. That they computed it rightly is left to probes.
+        """
+        for node in self._simulation.nodes.values():
+            self._check_sessions(node)
+            for tables in (node.exchange.subscriptions, node.exchange.advertisements):
+                if tables is not None and not tables.audit():
+                    self._fail(f"{node.name} has not computed what it tells from what it holds")
+            for neighbour in node.neighbours:
+                if neighbour in self._simulation.nodes:
+                    self._check_link(node, self._simulation.nodes[neighbour])
 
     def _check_told(self, node: Node, neighbour: Neighbour) -> None:
         """The reductions agree with the plain functions."""
@@ -225,20 +166,19 @@ class Properties:
             known = self._right[place] = (given, given.reduced())
         return known[1]
 
-    def _note(self, node: Node, neighbour: Neighbour, is_single: bool) -> None:
-        """Remember what the neighbour is to hold after so many messages."""
+    def _note(self, node: Node, neighbour: Neighbour, table: int) -> None:
+        """Remember what the neighbour is to hold after all messages that were sent so far."""
         link = neighbour.link
         told = Told(
             (link.identity, link.peer),
             neighbour.view,
             link.sent,
-            _told_tables(node, neighbour),
-            is_single,
+            _told_tables(node, neighbour)[table],
         )
-        past = self._told.setdefault((node.name, neighbour.name), [])
+        past = self._told.setdefault((node.name, neighbour.name, table), [])
         if past and past[-1].session != told.session:
             past.clear()
-        if not past or past[-1][:-1] != told[:-1]:
+        if not past or past[-1] != told:
             past.append(told)
 
     def _check_link(self, node: Node, other: Node) -> None:
@@ -264,10 +204,10 @@ class Properties:
                 f"and is to hold {wanted}"
             )
 
-    def _check_moment(self, node: Node, other: Node) -> None:
-        """What the neighbour holds now is what it was to hold after some step of this node."""
+    def _check_moment(self, node: Node, other: Node, table: int) -> None:
+        """What the neighbour holds now is what it was to hold after some change of this node."""
         here, there = node.neighbours[other.name], other.neighbours[node.name]
-        past = self._told.get((node.name, other.name))
+        past = self._told.get((node.name, other.name, table))
         if not past or not _in_session(here, there):
             return
         before = [t for t in past if t.sent <= there.link.received]
@@ -277,17 +217,11 @@ class Properties:
         now = past[:2] if there.link.received > past[0].sent else past[:1]
         if {t.view for t in now} != {(there.joined_by, there.joined)}:
             return
-        if len(now) > 1 and not now[1].is_single:
-            return
-        for table in (SUBSCRIPTIONS, ADVERTISEMENTS):
-            if _held(other, there, table) not in [t.tables[table] for t in now]:
-                self._fail(
-                    f"{other.name} holds {_text(_held(other, there, table))} for {node.name}, "
-                    "which it was to hold at no time"
-                )
-
-    def _fail(self, what: str) -> NoReturn:
-        raise Violation(f"at {self.simulation.now:.3f} s: {what}")
+        held = _held(other, there, table)
+        if held not in [told.table for told in now]:
+            self._fail(
+                f"{other.name} holds {_text(held)} for {node.name}, which it was to hold at no time"
+            )
 
 
 def _in_session(here: Neighbour, there: Neighbour) -> bool:

@@ -1,0 +1,186 @@
+"""Durable subscriptions as their owners keep them, checked against what brokers have saved.
+
+A broker knows by a name who has a durable subscription, its filter and what was acknowledged.
+Whoever takes it goes on from there, after any crash of the broker, of its client or of both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from tidings.events import Filter
+from tidings.protocol import Subscribe
+from tidings.protocol.requests import Cursor
+from tidings.simulation.courses import Course, Start
+
+if TYPE_CHECKING:
+    from tidings.simulation.guarantees import Guarantees
+    from tidings.simulation.simulation import Simulation
+
+
+@dataclass
+class Tenure:
+    """A durable subscription from when somebody took it until somebody else has."""
+
+    filter: Filter
+    start: Start | None = None
+    """None if it is not known to the broker."""
+    course: Course | None = None
+    sent: Cursor = field(default_factory=dict)
+    confirmed: Cursor = field(default_factory=dict)
+    kept: dict[str, list[int]] = field(default_factory=dict)
+    """What was heard and acknowledged by those who had it before, and heard by who has it."""
+    is_cut: bool = False
+    """Something was no longer in the log when it wanted it."""
+
+
+@dataclass
+class Durable:
+    """A durable subscription: what its owner keeps of it is what it has acknowledged.
+
+    If its broker crashes just when somebody takes it, it may be theirs or not: the broker knows
+    who has it.
+    """
+
+    checks: Guarantees
+    at: str
+    name: str
+    tenures: dict[str, Tenure]
+    """By owner, those that the broker may know; under no name, that it knows none."""
+    latest: Tenure
+    _pending: list[tuple[Course, Cursor]] = field(default_factory=list)
+    _remembered: dict[str, Durable] = field(default_factory=dict)
+
+    @classmethod
+    def made(cls, checks: Guarantees, at: str, name: str, filter: Filter) -> Durable:
+        """One that no broker knows yet."""
+        unknown = Tenure(filter)
+        return cls(checks, at, name, {"": unknown}, unknown)
+
+    def give_to(self, durables: dict[str, Durable]) -> None:
+        """Whoever remembers it is its owner, and nobody else."""
+        self._remembered.pop(self.name, None)
+        self._remembered = durables
+        durables[self.name] = self
+
+    def is_had_by(self, course: Course) -> bool:
+        """Whether this was the last to take it."""
+        return self.latest.course is course
+
+    def acknowledge(self, course: Course, cursor: Cursor) -> None:
+        """Its owner tells the broker."""
+        self.latest.sent |= cursor
+        self._pending.append((course, cursor))
+
+    def confirm(self, course: Course) -> None:
+        """The broker has answered the oldest that it has not."""
+        for number, (whose, cursor) in enumerate(self._pending):
+            if whose is course:
+                del self._pending[number]
+                known = self.latest.confirmed
+                known |= {s: max(t, known.get(s, 0)) for s, t in cursor.items()}
+                return
+
+    def taken(self, course: Course, simulation: Simulation, body: Subscribe) -> None:
+        """The broker is about to be asked for it by somebody, or by its owner again."""
+        self._pending.clear()
+        node = simulation.nodes.get(self.at)
+        if node is None or body.heard is not None:
+            return
+        saved = node.from_log.subscriptions.saved.get(self.name)
+        course.is_unlike = (  # anew each time: what made it so may be lost in a crash
+            saved is not None and saved.filter != body.filter and not body.replace
+        )
+        if not self.checks.is_watching or self.checks.is_damaged:
+            if not course.is_unlike:  # all else is anybody's guess
+                self.latest = Tenure(body.filter, course.start, course, is_cut=True)
+                course.position = _position({} if saved is None else saved.cursor, body)
+            return
+        before = self.tenures.get("" if saved is None else saved.owner)
+        if before is None:
+            self.checks.fail(f"{self.at} says that {saved} has {self.name}")
+            before = Tenure(body.filter, course.start)
+        if saved is None:
+            now = Tenure(body.filter, course.start)
+            course.position = dict(course.start.exact)
+        else:
+            self._check_saved(before, saved.cursor)
+            if course.is_unlike:
+                return
+            now = self._after(before, course, saved.cursor, body)
+        now.course = course
+        assert now.start is not None
+        course.start = now.start
+        known = {o: self.tenures[o] for o in self._owners(simulation) if o in self.tenures}
+        self.tenures = {**known, "" if saved is None else saved.owner: before, body.owner: now}
+        self.latest = now
+
+    def _owners(self, simulation: Simulation) -> list[str]:
+        """Who may have it after a crash, which leaves nothing of what is yet to be committed."""
+        versions = simulation.commits[self.at].versions(f"durable:{self.name}")
+        return ["" if stored is None else str(stored[2]) for stored in versions]
+
+    def _after(self, before: Tenure, course: Course, cursor: Cursor, body: Subscribe) -> Tenure:
+        """How it goes on, or begins anew."""
+        assert before.start is not None
+        course.position = _position(cursor, body)
+        if body.since is not None and not isinstance(body.since, dict):
+            return Tenure(body.filter, course.start)
+        if body.since is not None or body.filter != before.filter:
+            return Tenure(body.filter, replace(before.start, exact=dict(course.position)))
+        kept = {s: [t for t in ticks if t <= cursor.get(s, -1)] for s, ticks in before.kept.items()}
+        sent, confirmed = dict(before.sent), dict(before.confirmed)
+        return replace(before, kept=kept, sent=sent, confirmed=confirmed)
+
+    def refused(self, course: Course, reason: str, home: str) -> None:
+        """The broker refuses it; if that is for another one, it does not know it itself."""
+        is_elsewhere, is_unsure = "lives at broker" in reason, "may live at" in reason
+        if not is_elsewhere and not is_unsure:
+            return
+        if self.checks.has_made(self.at, self.name):
+            self.checks.fail(f"{self.at} has {self.name}, and says: {reason}")
+        if home == "here" or (is_unsure and home != "sure"):
+            self.checks.fail(f"{course.name} was to begin {home or 'anywhere'}: {reason}")
+        if self.is_had_by(course):  # a crash has made it unknown again
+            self.latest = self.tenures.setdefault("", Tenure(course.filter))
+
+    def forgotten(self, course: Course) -> None:
+        """The broker is about to be told to forget it, by somebody who has it or had it once."""
+        if self.is_had_by(course):
+            self.tenures[""] = Tenure(self.latest.filter)
+
+    def _check_saved(self, tenure: Tenure, saved: Cursor) -> None:
+        """What the broker has saved was acknowledged, or is where it began."""
+        assert tenure.start is not None
+        for stream, tick in saved.items():
+            highest = self.checks.truth.bounds(tenure.start, stream)[1]
+            if tick > max(tenure.sent.get(stream, 0), highest):
+                self.checks.fail(
+                    f"{self.at} has saved {stream}:{tick} for {self.name}, which has "
+                    f"acknowledged {tenure.sent} only"
+                )
+        for stream, tick in tenure.confirmed.items():
+            if saved.get(stream, 0) < tick:
+                self.checks.fail(f"{self.at} has forgotten {stream}:{tick} of {self.name}")
+
+    def check(self) -> None:
+        """At rest: all that was kept in all lives of its owners is exactly what it wants."""
+        tenure = self.latest
+        if tenure.start is None or tenure.is_cut:
+            return
+        for stream in self.checks.truth.streams:
+            lowest, highest = self.checks.truth.bounds(tenure.start, stream)
+            end = self.checks.truth.end(stream)
+            kept = [t for t in tenure.kept.get(stream, []) if t <= end]
+            right = self.checks.truth.matching(tenure.filter, stream, int(lowest))
+            needed = [t for t in right if t > highest]
+            if kept != right[len(right) - len(kept) :] or len(kept) < len(needed):
+                self.checks.fail(f"{self.name} has kept {kept} of {stream}, but wants {right}")
+
+
+def _position(saved: Cursor, body: Subscribe) -> Cursor:
+    """Where it goes on; a cursor that is asked for lacks what is to stay as it was."""
+    if isinstance(body.since, dict):
+        return {**saved, **body.since}
+    return dict(saved) if body.since is None else {}
