@@ -21,7 +21,6 @@ from datetime import datetime
 from itertools import chain
 from secrets import token_hex
 from time import monotonic
-from types import TracebackType
 from typing import Final, Literal
 
 from tidings.client import (
@@ -102,12 +101,7 @@ class History:
     def __enter__(self) -> History:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        problem: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

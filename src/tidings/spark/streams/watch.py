@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from contextlib import suppress
-from types import TracebackType
 from typing import Final
 
 import uvloop
@@ -44,12 +43,7 @@ class Watch:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        problem: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._is_closed = True
         with suppress(RuntimeError):  # it has ended by itself
             self._loop.call_soon_threadsafe(self._look)
