@@ -20,10 +20,10 @@ from tests.client.brokers import PROGRAM, program
 from tests.network.brokers import HASTY, ODD, PATIENCE, Network, eventually
 from tests.spark.brokers import Here
 from tidings.client import ClientClosed, CursorTooOld, Event, PlainClient
-from tidings.client.positions import read_cursor
 from tidings.lakes.history import History, history
 from tidings.lakes.lake import Gap, Lake, LakeError
 from tidings.lakes.layout import Archived
+from tidings.protocol.cursors import read_cursor
 from tidings.spark.archiving.archive import archive
 
 

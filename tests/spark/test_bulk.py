@@ -15,8 +15,9 @@ from tidings.delivery.copies import copies_for
 from tidings.events import Filter, Notification, TidingsError
 from tidings.lakes.lake import Lake
 from tidings.lakes.layout import Archived
+from tidings.protocol.cursors import is_behind
 from tidings.protocol.records import RecordDecoder, pack_notification
-from tidings.spark.bulk.bulk import Bulk, Keeper, Position, bulk, is_behind, write_snapshot
+from tidings.spark.bulk.bulk import Bulk, Keeper, Position, bulk, write_snapshot
 from tidings.spark.bulk.registrations import (
     Registrations,
     cancellation,

@@ -13,10 +13,10 @@ from tidings.cli.complaints import remark
 from tidings.cli.progress import Line, progress
 from tidings.cli.subscribe import Printer, how_to_go_on, interrupt, line, lost
 from tidings.client import CursorTooOld, Event, PlainClient, PlainSubscription, connect_sync
-from tidings.client.positions import Beginning
 from tidings.delivery.copies import addressee
 from tidings.events import Filter, Notification, TidingsError
 from tidings.events.values import time_text
+from tidings.protocol.cursors import Beginning
 from tidings.spark.bulk.registrations import (
     ALL,
     ID,

@@ -11,10 +11,10 @@ from typing import IO, TYPE_CHECKING, Final, Literal
 
 from tidings.cli.complaints import remark
 from tidings.client import CursorTooOld, Event, PlainClient, PlainSubscription, connect_sync
-from tidings.client.positions import beginning, read_time
 from tidings.events import Filter, Notification, TidingsError
 from tidings.events.encoding import encode_json
 from tidings.events.values import time_text
+from tidings.protocol.cursors import beginning, read_time
 
 if TYPE_CHECKING:
     from tidings.lakes.history import History

@@ -27,7 +27,6 @@ from tidings.client.errors import (
 from tidings.client.host import SessionHost
 from tidings.client.log import read_log
 from tidings.client.outbox import OutboxLimits
-from tidings.client.positions import Beginning, beginning
 from tidings.client.publishing import Publisher, Said
 from tidings.client.reading import Reading, Told
 from tidings.client.receipts import OnRefused
@@ -37,6 +36,7 @@ from tidings.client.subscription import Callback, Subscription
 from tidings.client.tls import Tls, tls_context
 from tidings.events import Filter, TidingsError
 from tidings.protocol.addresses import DEFAULT_URL, parse_url
+from tidings.protocol.cursors import Beginning, beginning
 from tidings.protocol.records import Rows
 from tidings.protocol.requests import Advertise
 from tidings.protocol.wire import VERSION, Hello, encode

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Generator, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, Protocol
 
-from tidings.client.positions import cursor_text
 from tidings.events import Notification
+from tidings.protocol.cursors import cursor_text
 from tidings.protocol.messages import Event as NodeEvent
 from tidings.protocol.requests import Cursor
 

@@ -27,7 +27,6 @@ from tidings.client.event import Event
 from tidings.client.loop_thread import LoopThread
 from tidings.client.outbox import OutboxLimits
 from tidings.client.plain_subscription import PlainSubscription
-from tidings.client.positions import Beginning
 from tidings.client.publishing import Said
 from tidings.client.reading import Told
 from tidings.client.receipts import OnRefused
@@ -35,6 +34,7 @@ from tidings.client.state import ClientState
 from tidings.client.tls import Tls
 from tidings.events import Filter, Notification
 from tidings.protocol.addresses import DEFAULT_URL
+from tidings.protocol.cursors import Beginning
 
 _T = TypeVar("_T")
 

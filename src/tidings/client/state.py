@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tidings.client.host import SessionHost
-from tidings.client.positions import cursor_text
 from tidings.client.reading import Reading
 from tidings.events import Filter
+from tidings.protocol.cursors import cursor_text
 
 
 class ClientState:

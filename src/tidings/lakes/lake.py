@@ -11,7 +11,6 @@ from typing import Final
 
 import pyarrow as pa
 
-from tidings.client.positions import Beginning
 from tidings.events import Filter
 from tidings.lakes import delta, files
 from tidings.lakes.delta import CommitFailedError, DeltaError, first_line
@@ -23,6 +22,7 @@ from tidings.lakes.ledger import GAP, STREAM, WRITER, Ledger, Outdated
 from tidings.lakes.naming import Naming
 from tidings.lakes.search import schema_of
 from tidings.lakes.view import Gap, View
+from tidings.protocol.cursors import Beginning
 
 __all__ = ["EVERYTHING", "Archived", "Gap", "Lake", "LakeError", "View"]
 

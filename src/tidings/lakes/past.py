@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tidings.client.positions import Beginning
 from tidings.delivery.copies import FOR
 from tidings.events import Filter
 from tidings.lakes.grouping import names_in
 from tidings.lakes.lake import EVERYTHING, Lake, LakeError, View
 from tidings.lakes.layout import Archived
 from tidings.lakes.pruning import exactly
+from tidings.protocol.cursors import Beginning
 from tidings.protocol.requests import Cursor
 
 _INSTANT: Final = timedelta(microseconds=1)

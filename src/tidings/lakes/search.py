@@ -14,12 +14,12 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from tidings.client.positions import Beginning
 from tidings.events import Filter
 from tidings.lakes.errors import LakeError, reading
 from tidings.lakes.layout import FIXED, Columns, columns_of, days, microseconds
 from tidings.lakes.pruning import Statistics, Window, may_match, times
 from tidings.lakes.sifting import Sieve
+from tidings.protocol.cursors import Beginning
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

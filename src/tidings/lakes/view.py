@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
 
-from tidings.client.positions import Beginning
 from tidings.events import Filter
 from tidings.lakes.joining import Joint, joints
 from tidings.lakes.layout import Archived
@@ -16,6 +15,7 @@ from tidings.lakes.ledger import GAP, STREAM, WRITER
 from tidings.lakes.order import in_order
 from tidings.lakes.pruning import Window
 from tidings.lakes.search import Search, schema_of
+from tidings.protocol.cursors import Beginning
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

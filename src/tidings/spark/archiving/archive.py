@@ -14,10 +14,10 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from tidings.client.positions import read_cursor
 from tidings.client.tls import Tls
 from tidings.events import TidingsError
 from tidings.lakes.lake import Lake
+from tidings.protocol.cursors import read_cursor
 from tidings.spark.archiving.hands import Hands, OwnHands, SparkHands
 from tidings.spark.archiving.rounds import WRITER, GapError, Report, Rounds
 from tidings.spark.interrupts import Stopped

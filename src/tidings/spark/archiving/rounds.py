@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 from typing import Any, Final, Literal, NamedTuple
 
-from tidings.client.positions import cursor_text
 from tidings.events import TidingsError
 from tidings.lakes.lake import Gap, Lake, LakeError
+from tidings.protocol.cursors import cursor_text, is_behind
 from tidings.protocol.epochs import comes_after, is_closed
 from tidings.protocol.requests import Cursor
 from tidings.spark.archiving.hands import Hands
@@ -107,8 +107,8 @@ class Rounds:
             if goal == "live":
                 goal = ends
             assert not isinstance(goal, str)
-            if goal is not None and _has(self._position, goal):
-                self._is_live = _has(self._position, ends)
+            if goal is not None and is_behind(goal, self._position):
+                self._is_live = is_behind(ends, self._position)
                 self._join_many()
                 return
             end = ends if goal is None else {s: min(t, goal.get(s, t)) for s, t in ends.items()}
@@ -164,7 +164,7 @@ class Rounds:
                     gaps.append(gap)
                     position[gap.stream] = gap.upto
                 error = error or problem
-        self._is_live = _has(position, ends)
+        self._is_live = is_behind(ends, position)
         self._write([h for _, h in brought], position, gaps)
         if error is not None:
             raise error
@@ -275,7 +275,3 @@ class Rounds:
         )
         self._last = now
         self._progress(self.report)
-
-
-def _has(position: Mapping[str, int], goal: Mapping[str, int]) -> bool:
-    return all(position.get(stream, 0) >= tick for stream, tick in goal.items())

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from tidings.client.positions import Beginning, beginning, cursor_text
 from tidings.events import Filter, TidingsError
+from tidings.protocol.cursors import Beginning, beginning, cursor_text
 from tidings.spark.format.bounds import find_bounds
 from tidings.spark.format.lake_reader import question
 from tidings.spark.format.options import AS_OF, folder_of, reading, time_text

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Final, Literal, cast
 from urllib.parse import unquote, urlsplit
 
-from tidings.client.positions import beginning
 from tidings.events import Filter, TidingsError
 from tidings.protocol.addresses import DEFAULT_URL, parse_url
+from tidings.protocol.cursors import beginning
 from tidings.protocol.requests import Since
 from tidings.spark.streams.broker import Broker, OnGap
 

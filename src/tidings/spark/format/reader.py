@@ -31,6 +31,7 @@ from pyspark.sql.types import StructType
 
 from tidings.events import TidingsError
 from tidings.events.values import parse_time
+from tidings.protocol.cursors import merged
 from tidings.protocol.epochs import comes_after
 from tidings.protocol.requests import Cursor
 from tidings.spark.bulk.judging import Judged, Table, index_of, wanted
@@ -39,7 +40,7 @@ from tidings.spark.format.bounds import Bounds, left, lost
 from tidings.spark.format.options import Reading, time_text
 from tidings.spark.format.rows import RowBatches
 from tidings.spark.streams.absence import gap
-from tidings.spark.streams.places import ends, ends_at, merged, ticks_before
+from tidings.spark.streams.places import ends, ends_at, ticks_before
 from tidings.spark.streams.reading import read
 from tidings.spark.streams.stretch import Stretch, split
 from tidings.spark.workers import settle

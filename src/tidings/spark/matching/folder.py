@@ -31,7 +31,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tidings.client.positions import Beginning, cursor_text
 from tidings.events import Filter, TidingsError
 from tidings.events.encoding import encode_json
 from tidings.events.strings import Types
@@ -39,6 +38,7 @@ from tidings.lakes.grouping import names_in
 from tidings.lakes.portions import Portion, portions
 from tidings.lakes.pruning import Place, Window
 from tidings.lakes.search import Question, schema_of
+from tidings.protocol.cursors import Beginning, cursor_text
 from tidings.spark.failures import cause
 from tidings.spark.jobs import carry_out
 from tidings.spark.matching import filter_file

@@ -25,9 +25,9 @@ from tidings.spark.workers import settle
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from tidings.client.positions import Beginning
     from tidings.lakes.grouping import Grouping
     from tidings.lakes.lake import Lake
+    from tidings.protocol.cursors import Beginning
 
 FEW: Final = 16
 """Filters up to which one condition, compiled by Spark, is faster than the index."""

@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 
 from tidings.client import Client, connect
-from tidings.client.positions import read_cursor
 from tidings.events import Filter, TidingsError
+from tidings.protocol.cursors import read_cursor
 from tidings.protocol.requests import Cursor
 from tidings.spark.streams.broker import Broker
 
@@ -104,13 +104,3 @@ def _ask(broker: Broker, question: Callable[[Client], Coroutine[Any, Any, _T]]) 
             f"the broker at {broker.url} has not said within {broker.timeout:g} seconds where "
             "its streams are"
         ) from None
-
-
-def merged(*cursors: Cursor) -> Cursor:
-    """The furthest of each stream, by name.
-
-    >>> merged({"paris": 17}, {"paris": 12, "london": 3})
-    {'london': 3, 'paris': 17}
-    """
-    streams = sorted({s for c in cursors for s in c})
-    return {s: max(c[s] for c in cursors if s in c) for s in streams}
