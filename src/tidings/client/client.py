@@ -141,7 +141,7 @@ class Client(ClientState):
     async def unadvertise(self, filter: Filter | str) -> None:
         """Take an advertisement back, in the words of which it was made."""
         self._host.check()
-        if not self._host.session.unadvertise(_parsed(filter)):
+        if not self._host.session.unadvertise(Filter.of(filter)):
             raise TidingsError(f"this client has not advertised {filter}")
         self._host.soon()
 
@@ -322,12 +322,8 @@ class Client(ClientState):
 
     def _filter(self, filter: Filter | str) -> Filter:
         """A filter that can travel to the broker."""
-        found = _parsed(filter)
+        found = Filter.of(filter)
         size = len(encode([Advertise("", found)]))
         if size > self._outbox.largest:
             raise RequestRefused(f"a filter of {size:,} bytes is more than the broker takes")
         return found
-
-
-def _parsed(filter: Filter | str) -> Filter:
-    return Filter.parse(filter) if isinstance(filter, str) else filter

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Generator, Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final, Protocol
 
 from tidings.events import Notification
+from tidings.events.values import moment
 from tidings.protocol.cursors import cursor_text
 from tidings.protocol.messages import Event as NodeEvent
 from tidings.protocol.requests import Cursor
@@ -57,9 +58,7 @@ class Event(Mapping[str, Any]):
     @property
     def time(self) -> datetime:
         """When its broker took it, in UTC; cut to microseconds, so `since` it includes it."""
-        seconds = int(self._event.time)
-        when = datetime.fromtimestamp(seconds, UTC)
-        return when.replace(microsecond=int((self._event.time - seconds) * 1e6))
+        return moment(self._event.time)
 
     @property
     def seconds(self) -> float:

@@ -68,6 +68,11 @@ class Filter:
         return parse(text, schema=schema, limits=limits)
 
     @classmethod
+    def of(cls, said: Filter | str) -> Filter:
+        """A filter as it is, or what a text says; see `parse`."""
+        return cls.parse(said) if isinstance(said, str) else said
+
+    @classmethod
     def all(cls) -> Filter:
         """The filter that admits every notification."""
         return _ALL

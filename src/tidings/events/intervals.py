@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, Final, Protocol, TypeAlias
 
 from tidings.events.encoding import as_list, from_plain, is_unspeakable, to_plain
@@ -35,7 +35,16 @@ from tidings.events.phrases import (
     name_text,
     quoted,
 )
-from tidings.events.values import BOOLEAN, BYTES, NUMBER, STRING, TIME, domain_of, exact
+from tidings.events.values import (
+    BOOLEAN,
+    BYTES,
+    MICROSECOND,
+    NUMBER,
+    STRING,
+    TIME,
+    domain_of,
+    exact,
+)
 
 BEFORE: Final = 0
 AFTER: Final = 1
@@ -199,7 +208,7 @@ class _Times(_Discrete):
     domain = TIME
     lowest = datetime.min.replace(tzinfo=UTC)
     highest = datetime.max.replace(tzinfo=UTC)
-    tick = timedelta(microseconds=1)
+    tick = MICROSECOND
 
     def successor(self, value: Any) -> Any:
         return None if value == self.highest else value + self.tick

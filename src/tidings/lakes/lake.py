@@ -61,7 +61,7 @@ class Lake:
         self.path: Final = Path(path).absolute()
         self._ledger = Ledger(self.path)
         self._lock = threading.Lock()
-        wanted = Filter.parse(filter) if isinstance(filter, str) else filter
+        wanted = None if filter is None else Filter.of(filter)
         table = delta.found_or_made(self.path, EVERYTHING if wanted is None else wanted)
         schema_of(table)  # is it one?
         self.name: Final = str(table.metadata().id)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta
-from typing import Final
+from datetime import datetime
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,14 +11,13 @@ import pyarrow.parquet as pq
 
 from tidings.delivery.copies import FOR
 from tidings.events import Filter
+from tidings.events.values import MICROSECOND
 from tidings.lakes.grouping import names_in
 from tidings.lakes.lake import EVERYTHING, Lake, LakeError, View
 from tidings.lakes.layout import Archived
 from tidings.lakes.pruning import exactly
 from tidings.protocol.cursors import Beginning
 from tidings.protocol.requests import Cursor
-
-_INSTANT: Final = timedelta(microseconds=1)
 
 
 def history(
@@ -41,7 +39,7 @@ def read(
     view: View, wanted: Filter, start: Cursor, earliest: datetime | None, until: datetime | None
 ) -> tuple[Iterator[Archived], Cursor]:
     """The same of a view: from a cursor on or, if that is empty, from a time on."""
-    end = None if until is None else until + _INSTANT
+    end = None if until is None else until + MICROSECOND
     ahead = {s: t for s, t in view.held().items() if t > start.get(s, 0)}
     return view.events(wanted, since=start or earliest, until=end), {**start, **ahead}
 
@@ -52,7 +50,7 @@ def served(lake: Lake, filter: Filter | str) -> Filter:
     It is the given one, but for a lake without the copies that bulk subscribers get: who does not
     ask for them hears the events themselves, from brokers as from the lake.
     """
-    wanted = Filter.parse(filter) if isinstance(filter, str) else filter
+    wanted = Filter.of(filter)
     held = lake.filter
     if held.covers(wanted):
         return wanted

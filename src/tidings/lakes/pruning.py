@@ -26,7 +26,8 @@ from tidings.events.intervals import (
     after_prefix,
 )
 from tidings.events.strings import Strings
-from tidings.lakes.layout import DAY, EPOCH, MICROSECOND, REST, Columns, microseconds
+from tidings.events.values import EPOCH, MICROSECOND, microseconds
+from tidings.lakes.layout import DAY, REST, Columns
 from tidings.protocol.cursors import Beginning, beginning, is_behind
 from tidings.protocol.requests import Cursor
 

@@ -15,8 +15,9 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from tidings.events import Filter
+from tidings.events.values import microseconds
 from tidings.lakes.errors import LakeError, reading
-from tidings.lakes.layout import FIXED, Columns, columns_of, days, microseconds
+from tidings.lakes.layout import FIXED, Columns, columns_of, days
 from tidings.lakes.pruning import Statistics, Window, may_match, times
 from tidings.lakes.sifting import Sieve
 from tidings.protocol.cursors import Beginning
@@ -152,8 +153,8 @@ class Question:
         until: Beginning = None,
     ) -> Question:
         """As a program says it; `TidingsError` if it says no filter or place."""
-        wanted = Filter.parse(filter) if isinstance(filter, str) else filter
-        return cls(Path(lake).absolute(), wanted or Filter.all(), Window.of(since, until))
+        wanted = Filter.all() if filter is None else Filter.of(filter)
+        return cls(Path(lake).absolute(), wanted, Window.of(since, until))
 
     def pinned(self) -> Question:
         """The same of the lake as it is now, whatever is added: columns and files fit together."""

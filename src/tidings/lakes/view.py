@@ -103,8 +103,8 @@ class View:
 
     def search(self, filter: Filter | str | None, since: Beginning, until: Beginning) -> Search:
         """What is to be read, for a filter and between two places."""
-        wanted = Filter.parse(filter) if isinstance(filter, str) else filter
-        return Search(self.path, self.table, wanted or Filter.all(), Window.of(since, until))
+        wanted = Filter.all() if filter is None else Filter.of(filter)
+        return Search(self.path, self.table, wanted, Window.of(since, until))
 
 
 def _named(beginning: str, numbers: Mapping[str, int]) -> dict[str, int]:

@@ -13,7 +13,7 @@ hull       one constraint that covers all of them
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import datetime
 from fractions import Fraction
 from typing import Any, Final, TypeAlias
 
@@ -21,6 +21,7 @@ from tidings.events import Conjunction, Constraint, Filter, ValueSet
 from tidings.events.constraint import DOMAINS
 from tidings.events.intervals import NUMBERS, TIMES, Cut, Intervals
 from tidings.events.strings import Strings
+from tidings.events.values import MICROSECOND
 from tidings.routing.reaches import is_single, reach
 
 MOST_COMPARED: Final = 64
@@ -55,8 +56,6 @@ Stretch = tuple[Cut, Cut]
 
 SPANNED: Final = (NUMBERS, TIMES)
 """The orders in which a length can be computed."""
-
-_TICK: Final = timedelta(microseconds=1)
 
 
 def stretch_of(constraint: Constraint) -> tuple[str, Stretch] | None:
@@ -94,7 +93,7 @@ def swallows(hull: Stretch, following: Stretch, factor: float) -> bool:
 
 def _length(low: Cut, high: Cut) -> Fraction:
     if isinstance(low[0], datetime):
-        return Fraction((high[0] - low[0]) // _TICK)
+        return Fraction((high[0] - low[0]) // MICROSECOND)
     return Fraction(high[0]) - Fraction(low[0])
 
 

@@ -25,7 +25,6 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from time import monotonic
 from typing import Final
 
@@ -35,6 +34,7 @@ from pyspark.sql.datasource import InputPartition
 from tidings.client import PublishRefusedForNow, connect_sync
 from tidings.delivery.copies import FOR
 from tidings.events import Filter, Notification, TidingsError
+from tidings.events.values import moment
 from tidings.protocol.records import Rows
 from tidings.spark.bulk.judging import Judged, index_of, wanted
 from tidings.spark.bulk.registrations import ID, deliveries
@@ -109,16 +109,16 @@ def delivered(
     index = index_of(subscriptions, task.judged.cursor)
     matched = names = 0
     times = last = 0.0
-    moment = _moment(last)
+    when = moment(last)
     with Publisher(task, broker, dead_letters) as publisher:
         for rows in _rows(stretch, broker, filter, on_gap, publisher):
-            said = [_bare(record) for record in rows.records]
+            said = [Notification.of_canonical(record) for record in rows.records]
             for place, found in wanted(said, index):
                 if rows.times[place] != last:  # many events have the same
                     last = rows.times[place]
-                    moment = _moment(last)
+                    when = moment(last)
                 id = f"{stretch.stream}:{rows.ticks[place]}"
-                for delivery in deliveries(said[place], found, id=id, time=moment):
+                for delivery in deliveries(said[place], found, id=id, time=when):
                     publisher.put(delivery)
                 matched += 1
                 names += len(found)
@@ -143,18 +143,6 @@ def _rows(
                 return
             stretch = replace(stretch, start=min(gone.upto, stretch.end))
             publisher.pass_over(stretch.start)
-
-
-def _bare(record: dict[str, object]) -> Notification:
-    found = Notification.__new__(Notification)  # it was looked at when it was published
-    found.attributes, found.packed = record, None
-    return found
-
-
-def _moment(seconds: float) -> datetime:
-    """A time as events have it: cut to microseconds."""
-    whole = int(seconds)
-    return datetime.fromtimestamp(whole, UTC).replace(microsecond=int((seconds - whole) * 1e6))
 
 
 class Publisher:

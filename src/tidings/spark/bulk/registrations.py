@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from tidings.delivery.copies import BULK, FOR
 from tidings.events import Filter, Limits, Notification, TidingsError
@@ -217,7 +217,7 @@ def deliveries(
     ordered = sorted(names)
     for at in range(0, len(ordered), MOST):
         some = ordered[at : at + MOST]
-        delivery = _bare({**record, FOR: some, ID: id, TIME: time})
+        delivery = Notification.of_canonical({**record, FOR: some, ID: id, TIME: time})
         if is_plain:
             delivery.packed = pack_unlooked(delivery.attributes)
         delivery.attributes[FOR] = frozenset(some)
@@ -228,11 +228,4 @@ def deliveries(
 def original(delivery: Notification) -> Notification:
     """The event that was delivered."""
     own = (FOR, ID, TIME)
-    return _bare({n: v for n, v in delivery.attributes.items() if n not in own})
-
-
-def _bare(values: dict[str, Any]) -> Notification:
-    """A notification of values that are canonical already."""
-    found = Notification.__new__(Notification)
-    found.attributes, found.packed = values, None
-    return found
+    return Notification.of_canonical({n: v for n, v in delivery.attributes.items() if n not in own})

@@ -39,7 +39,7 @@ def column(filter: Filter | str, schema: StructType) -> Column:
     from tidings.spark.columns.expressions import condition
     from tidings.spark.columns.lake_columns import column_in_lake, is_lake
 
-    wanted = Filter.parse(filter) if isinstance(filter, str) else filter
+    wanted = Filter.of(filter)
     if is_lake(schema):
         return column_in_lake(wanted, schema)
     if has_all_attributes(schema):
@@ -60,5 +60,5 @@ def maybe(filter: Filter | str, schema: StructType) -> Column:
     """
     from tidings.spark.columns.lake_columns import is_lake, maybe_in_lake
 
-    wanted = Filter.parse(filter) if isinstance(filter, str) else filter
+    wanted = Filter.of(filter)
     return maybe_in_lake(wanted, schema) if is_lake(schema) else column(wanted, schema)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime, timedelta
 from functools import partial
 from operator import and_, or_
 from typing import Any, Final, TypeAlias
@@ -23,15 +22,13 @@ from tidings.events import Conjunction, Constraint, Filter, TidingsError
 from tidings.events.intervals import BEFORE, Cut, Intervals, Span, after_prefix
 from tidings.events.sets import Elements, Sets
 from tidings.events.strings import ANY, IsA, Like, Strings, StringTest
-from tidings.events.values import NUMBER, TIME, domain_of, scalar
+from tidings.events.values import NUMBER, TIME, domain_of, microseconds, scalar
 from tidings.spark.columns.attributes import NESTED, Attribute, Kind
 
 Truth: TypeAlias = bool | Column
 
 _SMALLEST: Final = -(2**63)
 _LARGEST: Final = 2**63 - 1
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_TICK: Final = timedelta(microseconds=1)
 
 
 def condition(filter: Filter, attributes: Mapping[str, Attribute]) -> Column:
@@ -201,7 +198,7 @@ def _nearest(number: int | float) -> float:
 def _constant(kind: Kind, value: Any) -> Column:
     if kind.domain == TIME:
         if kind.is_zoned:  # as a number, it passes through no calendar and no zone
-            return F.timestamp_micros(F.lit((value - _EPOCH) // _TICK))
+            return F.timestamp_micros(F.lit(microseconds(value)))
         return F.lit(value.replace(tzinfo=None).isoformat(sep=" ")).cast("timestamp_ntz")
     if kind.domain == NUMBER:
         return F.lit(float(value) if kind.is_float else int(value))

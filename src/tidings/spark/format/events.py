@@ -38,7 +38,7 @@ class Events:
         What the DataFrame is asked further, such as another `where`, is Spark's, about columns.
         `FilterError` shows what of a text is no filter.
         """
-        wanted = Filter.parse(filter) if isinstance(filter, str) else filter
+        wanted = Filter.of(filter)
         if not isinstance(wanted, Filter):
             raise TidingsError(
                 f'where takes a filter, such as "price > 50", and not a {type(wanted).__name__}; '

@@ -86,7 +86,7 @@ def match(
             "filters are a mapping of keys to filters, such as {'falling': 'change < 0'}; "
             f"this is a {type(filters).__name__}"
         )
-    wanted = {k: Filter.parse(f) if isinstance(f, str) else f for k, f in filters.items()}
+    wanted = {key: Filter.of(filter_) for key, filter_ in filters.items()}
     if not isinstance(events, DataFrame):
         from tidings.lakes.search import Question
         from tidings.spark.matching.lake_match import Wanted, match_lake

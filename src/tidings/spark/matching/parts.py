@@ -23,8 +23,8 @@ import pyarrow as pa
 from tidings.events import Conjunction, Constraint, Filter, TidingsError
 from tidings.events.intervals import ORDERS, Intervals
 from tidings.events.strings import Strings
-from tidings.events.values import STRING, domain_of
-from tidings.lakes.layout import EPOCH, MICROSECOND, REST, Columns
+from tidings.events.values import STRING, domain_of, microseconds
+from tidings.lakes.layout import REST, Columns
 from tidings.matching import Index
 
 _FEW: Final = 64
@@ -181,7 +181,7 @@ def _hashed(value: Any) -> int:
     if value.__class__ is bytes:
         return crc32(b"bytes " + value)
     if value.__class__ is datetime:
-        return crc32(b"time %d" % ((value - EPOCH) // MICROSECOND))
+        return crc32(b"time %d" % microseconds(value))
     if value.__class__ is bool:
         return crc32(b"true" if value else b"false")
     is_whole = value == value and abs(value) != float("inf") and value == int(value)

@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from tidings.lakes.layout import EPOCH, MICROSECOND
+from tidings.events.values import EPOCH, MICROSECOND
 from tidings.lakes.pruning import Place, Window
 from tidings.protocol.cursors import cursor_text
 

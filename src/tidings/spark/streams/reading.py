@@ -113,8 +113,7 @@ def _events(stream: str, rows: Rows) -> list[Event]:
     events: list[Event] = []
     columns = zip(rows.ticks, rows.times, rows.records, strict=True)
     for number, (tick, time, record) in enumerate(columns, start=1):
-        said = Notification.__new__(Notification)  # it was looked at when it was published
-        said.attributes, said.packed = record, None
+        said = Notification.of_canonical(record)  # it was looked at when it was published
         events.append(Event(NodeEvent(stream, tick, said, False, time), {}, number, _NOBODY))
     return events
 
