@@ -19,12 +19,12 @@ import pytest
 import tidings
 from tests.client.brokers import BrokerProcess
 from tidings.broker.store import SQLiteStore
+from tidings.client.login import Login
 from tidings.lakes.lake import Gap, Lake, LakeError
 from tidings.spark.archiving import rounds
 from tidings.spark.archiving.archive import GapError, Report, archive
 from tidings.spark.archiving.hands import OwnHands
 from tidings.spark.archiving.haul import Haul, Hauled
-from tidings.spark.streams.broker import Broker
 from tidings.spark.streams.watch import Watch
 
 pytestmark = pytest.mark.slow
@@ -307,10 +307,10 @@ def test_that_a_broker_is_away_is_told_with_what_starts_one(
     stop, told = threading.Event(), logging.Handler()
     told.emit = lambda _: stop.set()  # type: ignore[method-assign]
     logging.getLogger("tidings.spark").addHandler(told)
-    nobody = Broker("tidings://127.0.0.1:1", timeout=0.1)
+    nobody = Login("tidings://127.0.0.1:1", timeout=0.1)
     hauling = rounds.Rounds(lake, nobody, OwnHands(), 100, "fail", lambda _: None)
     try:
-        with Watch(Broker(broker.url)) as watch:
+        with Watch(Login(broker.url)) as watch:
             hauling.follow(watch, "live", 0.0, stop)
     finally:
         logging.getLogger("tidings.spark").removeHandler(told)

@@ -18,6 +18,7 @@ from tests.client.brokers import BrokerProcess
 from tests.spark.brokers import log_of, running
 from tidings import Filter, Notification
 from tidings.broker.store import SQLiteStore
+from tidings.client.login import Login
 from tidings.lakes.lake import EVERYTHING, Lake, LakeError
 from tidings.lakes.layout import Archived
 from tidings.protocol import Event
@@ -25,7 +26,6 @@ from tidings.spark.archiving.archive import GapError, archive
 from tidings.spark.archiving.haul import Haul, haul
 from tidings.spark.interrupts import Stopped
 from tidings.spark.streams.absence import Away, Gone
-from tidings.spark.streams.broker import Broker
 from tidings.spark.streams.reading import read, read_rows
 from tidings.spark.streams.stretch import Stretch
 
@@ -54,11 +54,11 @@ def publish(broker: BrokerProcess, said: list[dict[str, Any]]) -> None:
             client.publish(each)
 
 
-def heard(stretch: Stretch, broker: Broker, filter: Filter) -> list[Event]:
+def heard(stretch: Stretch, login: Login, filter: Filter) -> list[Event]:
     """What a stretch has, in its lightest form."""
     return [
         Event(stretch.stream, tick, Notification(record), time=time)
-        for rows in read_rows(stretch, broker, filter)
+        for rows in read_rows(stretch, login, filter)
         for tick, time, record in zip(rows.ticks, rows.times, rows.records, strict=True)
     ]
 
@@ -72,7 +72,7 @@ def test_a_stretch_is_the_same_copied_or_told(broker: BrokerProcess) -> None:
     """And without copies for bulk subscribers, which are nobody else's."""
     publish(broker, SAID)
     log = heard_by_all(broker)
-    place = Broker(broker.url)
+    place = Login(broker.url)
     whole, part = Stretch("paris", 0, 6, {}), Stretch("paris", 1, 4, {})
     for stretch, expected in ((whole, log), (part, log[1:4])):
         assert heard(stretch, place, Filter.all()) == expected
@@ -94,10 +94,10 @@ def test_of_several_brokers_the_one_whose_stream_it_is_is_asked(tmp_path: Path) 
         try:
             publish(rome, SAID)
             both = f"{paris.url},127.0.0.1:{rome.port}"
-            found = heard(Stretch("rome", 0, 6, {}), Broker(both), Filter.all())
+            found = heard(Stretch("rome", 0, 6, {}), Login(both), Filter.all())
             assert found == heard_by_all(rome)
             with pytest.raises(Away, match="is the broker rome up, and linked"):
-                heard(Stretch("rome", 0, 6, {}), Broker(paris.url, timeout=0.5), Filter.all())
+                heard(Stretch("rome", 0, 6, {}), Login(paris.url, timeout=0.5), Filter.all())
         finally:
             rome.stop()
 
@@ -106,25 +106,25 @@ def test_what_is_gone_away_or_unwanted_is_told_apart(broker: BrokerProcess) -> N
     for n in range(3):
         publish(broker, [{"n": n}])
     with pytest.raises(Gone, match="ends at tick 3, before tick 9") as short:
-        heard(Stretch("paris", 0, 9, {}), Broker(broker.url), EVERYTHING)
+        heard(Stretch("paris", 0, 9, {}), Login(broker.url), EVERYTHING)
     assert (short.value.after, short.value.upto) == (9, 3)
     stop = threading.Event()
     stop.set()
     with pytest.raises(Stopped):
-        list(read_rows(Stretch("paris", 0, 3, {}), Broker(broker.url), EVERYTHING, stop=stop))
+        list(read_rows(Stretch("paris", 0, 3, {}), Login(broker.url), EVERYTHING, stop=stop))
     broker.stop()
     store = SQLiteStore(broker.folder / "store", broker.name)
     lost = store.trim(before=1e12) - 1
     store.close()
     begun = monotonic()
     with pytest.raises(Away, match="no broker can be reached"):
-        heard(Stretch("paris", 0, 3, {}), Broker(broker.url, timeout=0.6), EVERYTHING)
+        heard(Stretch("paris", 0, 3, {}), Login(broker.url, timeout=0.6), EVERYTHING)
     assert monotonic() - begun < 5
     broker.start()
     assert lost > 0
     for filter in (EVERYTHING, Filter.parse("n >= 0")):
         with pytest.raises(Gone, match="no longer kept") as gone:
-            heard(Stretch("paris", 0, 3, {}), Broker(broker.url), filter)
+            heard(Stretch("paris", 0, 3, {}), Login(broker.url), filter)
         assert (gone.value.after, gone.value.upto) == (0, lost)
 
 
@@ -137,7 +137,7 @@ def test_two_hauls_that_name_a_column_alike_for_different_kinds(
 
     def task(start: int, end: int) -> Haul:
         stretch = Stretch("paris", start, end, {})
-        return Haul(stretch, Broker(broker.url), lake.filter, str(lake.path), schema)
+        return Haul(stretch, Login(broker.url), lake.filter, str(lake.path), schema)
 
     tasks = [task(0, 2), task(2, 3), task(3, 6)]
     brought = [haul(each) for each in tasks]
@@ -238,7 +238,7 @@ def test_a_log_that_is_trimmed_meanwhile_is_read_as_far_as_it_came(broker: Broke
     count = 150_000  # some pieces, each of several batches
     with tidings.connect_sync(broker.url) as client:
         client.publish_many({"n": n} for n in range(count))
-    reading = read_rows(Stretch("paris", 0, count, {}), Broker(broker.url), EVERYTHING)
+    reading = read_rows(Stretch("paris", 0, count, {}), Login(broker.url), EVERYTHING)
     ticks = next(reading).ticks
     broker.kill()
     store = SQLiteStore(broker.folder / "store", broker.name)

@@ -11,7 +11,7 @@ import typer
 from tidings.cli.complaints import remark
 from tidings.cli.progress import Line
 from tidings.cli.stopping import stopped_by_signals
-from tidings.client import connect_sync
+from tidings.client.login import Login
 from tidings.events import Filter, TidingsError
 from tidings.lakes.lake import Lake
 from tidings.spark.archiving.archive import GapError, Report, archive
@@ -20,11 +20,9 @@ from tidings.spark.sessions import session_or_none
 
 
 def archive_events(
-    url: str,
+    login: Login,
     lake: Path,
     *,
-    token: str | None,
-    authority: str | None,
     filter: str | None,
     master: str,
     until_live: bool,
@@ -34,16 +32,16 @@ def archive_events(
     wanted = None if filter is None else Filter.parse(filter)
     if not _is_nothing(lake):
         Lake(lake, filter=wanted)  # what is wrong with it is known soonest
-    with connect_sync(url, token=token, tls=authority):
+    with login.plain():
         pass  # somebody is there
     line, stop = Line(), stopped_by_signals()
     line.starting(master)
     with ends_told(), session_or_none("tidings archive", master=master) as spark:
         report = archive(
-            url,
+            login.url,
             Lake(lake, filter=wanted),  # made only now: it would stay with its filter
-            token=token,
-            tls=authority,
+            token=login.token,
+            tls=login.tls,
             spark=spark,
             until="live" if until_live else None,
             on_gap="continue" if skip_gaps else "fail",

@@ -27,6 +27,12 @@ def remark(message: str) -> None:
     typer.secho(message, fg=typer.colors.BRIGHT_BLACK, err=True)
 
 
+def lost(is_connected: bool, what: str) -> None:
+    """Say that there is no connection, if so."""
+    if not is_connected:
+        remark(f"{what}; trying again")
+
+
 def clear_line() -> None:
     """Leave nothing of what was shown of progress on a terminal's line."""
     if sys.stderr.isatty():

@@ -12,6 +12,7 @@ from tidings.cli.archive import ends_told
 from tidings.cli.complaints import remark
 from tidings.cli.progress import Line
 from tidings.cli.stopping import stopped_by_signals
+from tidings.client.login import Login
 from tidings.spark.delivering.deliver import deliver
 from tidings.spark.delivering.lock import locked
 from tidings.spark.delivering.tally import Report
@@ -19,17 +20,15 @@ from tidings.spark.sessions import session_for_python
 
 
 def deliver_events(
-    url: str,
+    login: Login,
     folder: Path | None,
     *,
-    token: str | None,
-    authority: str | None,
     inbox: Path | None,
     skip_gaps: bool,
     master: str,
 ) -> None:
     """Deliver until it is stopped; tells how it goes on stderr."""
-    place = folder or default_folder(url)
+    place = folder or default_folder(login.url)
     with locked(place):
         pass  # else it is known only when Spark has started
     line, stop = Line(), stopped_by_signals()
@@ -43,10 +42,10 @@ def deliver_events(
     with ends_told(), session_for_python("tidings deliver", master=master) as spark:
         report = deliver(
             spark,
-            url,
+            login.url,
             place,
-            token=token,
-            authority=authority,
+            token=login.token,
+            authority=None if login.tls is None else str(login.tls),
             inbox=inbox,
             skip_gaps=skip_gaps,
             ready=ready,

@@ -64,6 +64,13 @@ MasterOrNone = Annotated[
 ]
 
 
+def login(url: str, token: str | None, authority: str | None) -> Any:  # a `Login`, likewise
+    """What to connect with; a broker that is not there is not waited for."""
+    from tidings.client.login import Login
+
+    return Login(url, token, authority, timeout=0.0)
+
+
 def declared_in(path: Path | None) -> Any:  # a `Schema`, which is not imported before it is needed
     """What a file declares, if one is named."""
     if path is None:

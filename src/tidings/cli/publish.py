@@ -8,10 +8,11 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from typing import IO, Final
 
-from tidings.cli.complaints import complain, remark, shortened
+from tidings.cli.complaints import complain, lost, remark, shortened
 from tidings.cli.match import arrivals
 from tidings.cli.progress import progress
-from tidings.client import ClientClosed, PlainClient, connect_sync
+from tidings.client import ClientClosed, PlainClient
+from tidings.client.login import Login
 from tidings.events import Filter, Notification, TidingsError
 
 PUBLISHED: Final = 0
@@ -23,11 +24,9 @@ _LONGEST_COMPLAINT: Final = 300
 
 def publish(
     event: str | None,
+    login: Login,
     *,
-    url: str,
-    token: str | None,
     name: str | None,
-    authority: str | None,
     advertise: str | None,
     rate: float | None,
     strict: bool,
@@ -40,18 +39,13 @@ def publish(
         )
     offered = None if advertise is None else Filter.parse(advertise)
     single = None if event is None else Notification.from_json(event)
-    with connect_sync(url, token=token, name=name, tls=authority, on_status=_said) as client:
+    with login.plain(name, lost) as client:
         if offered is not None:
             client.advertise(offered)
         if single is not None:
             client.publish(single)
             return PUBLISHED
         return _publish_stdin(client, rate, strict=strict, skip=client.kept if resume else 0)
-
-
-def _said(is_connected: bool, what: str) -> None:
-    if not is_connected:
-        remark(f"{what}; trying again")
 
 
 def _publish_stdin(client: PlainClient, rate: float | None, *, strict: bool, skip: int) -> int:

@@ -9,8 +9,9 @@ from datetime import UTC, datetime
 from types import FrameType
 from typing import IO, TYPE_CHECKING, Final, Literal
 
-from tidings.cli.complaints import remark
-from tidings.client import CursorTooOld, Event, PlainClient, PlainSubscription, connect_sync
+from tidings.cli.complaints import lost, remark
+from tidings.client import CursorTooOld, Event, PlainClient, PlainSubscription
+from tidings.client.login import Login
 from tidings.events import Filter, Notification, TidingsError
 from tidings.events.encoding import encode_json
 from tidings.events.values import time_text
@@ -26,10 +27,8 @@ _GRACE: Final = 1.0
 
 def subscribe(
     text: str,
+    login: Login,
     *,
-    url: str,
-    token: str | None,
-    authority: str | None,
     durable: str | None,
     since: str | None,
     until: str | None,
@@ -55,7 +54,7 @@ def subscribe(
     printer = Printer(sys.stdout.buffer, with_meta=with_meta)
     try:
         with (
-            connect_sync(url, token=token, tls=authority, on_status=lost) as client,
+            login.plain(on_status=lost) as client,
             _events(
                 client,
                 wanted,
@@ -88,9 +87,9 @@ def subscribe(
     return 0
 
 
-def forget(durable: str, *, url: str, token: str | None, authority: str | None) -> None:
+def forget(durable: str, login: Login) -> None:
     """Let a broker forget a durable subscription; `TidingsError` if it knows none of this name."""
-    with connect_sync(url, token=token, tls=authority, on_status=lost) as client:
+    with login.plain(on_status=lost) as client:
         if not client.forget(durable):
             raise TidingsError(f"{client.broker} knows no durable subscription {durable!r}")
     remark(f"{durable} is forgotten")
@@ -150,12 +149,6 @@ def how_to_go_on(problem: CursorTooOld) -> TidingsError:
 def interrupt(number: int, frame: FrameType | None) -> None:
     """As Ctrl-C does."""
     raise KeyboardInterrupt
-
-
-def lost(is_connected: bool, what: str) -> None:
-    """Say that there is no connection, if so."""
-    if not is_connected:
-        remark(f"{what}; trying again")
 
 
 def _end(until: str) -> datetime | Literal["now"]:

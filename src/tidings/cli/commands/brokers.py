@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tidings.cli.complaints import failures_told
-from tidings.cli.options import HERE, Authority, Token, Url
+from tidings.cli.options import HERE, Authority, Token, Url, login
 
 commands = typer.Typer()
 
@@ -136,10 +136,8 @@ def publish(
 
         code = publish(
             event,
-            url=url,
-            token=token,
+            login(url, token, authority),
             name=name,
-            authority=authority,
             advertise=advertise,
             rate=rate,
             strict=strict,
@@ -253,130 +251,89 @@ def subscribe(
       tidings subscribe --filters desks.tsv
     """
     if bulk is not None or filters is not None:
-        _refuse_what_bulk_ignores(context, has_filters=filters is not None, is_cancelled=cancel)
-        _subscribe_in_bulk(
-            filter,
-            bulk,
-            filters,
-            is_cancelled=cancel,
-            url=url,
-            token=token,
-            authority=authority,
-            since=since,
-            until=until,
-            count=count,
-            with_meta=with_meta,
-        )
-    if cancel:
+        _check_bulk(context, filter, bulk, filters, is_cancelled=cancel)
+    elif cancel:
         raise typer.BadParameter("--cancel needs --bulk NAME or --filters FILE: what is to end")
-    if forget:
-        _forget(context, filter, durable, url=url, token=token, authority=authority)
-    if filter is None:
+    elif forget:
+        _check_forget(context, filter, durable)
+    elif filter is None:
         raise typer.BadParameter("give a FILTER; only --bulk NAME and --filters FILE need none")
-    if replace and durable is None:
+    elif replace and durable is None:
         raise typer.BadParameter("--replace needs --durable NAME: what is to have another filter")
-    if here and durable is None:
+    elif here and durable is None:
         raise typer.BadParameter("--here needs --durable NAME: what is to begin here")
     with failures_told():
-        from tidings.cli.subscribe import subscribe
+        from tidings.cli import subscribe as live
 
-        code = subscribe(
-            filter,
-            url=url,
-            token=token,
-            authority=authority,
-            durable=durable,
-            since=since,
-            replace=replace,
-            here=here,
-            until=until,
-            count=count,
-            with_meta=with_meta,
-            lake=lake,
-        )
+        broker, code = login(url, token, authority), 0
+        if bulk is not None or filters is not None:
+            from tidings.cli import bulk as in_bulk
+
+            if filters is not None:
+                code = in_bulk.register_many(filters, broker, is_cancelled=cancel)
+            elif cancel:
+                code = in_bulk.cancel(bulk or "", broker)
+            else:
+                code = in_bulk.subscribe_in_bulk(
+                    filter,
+                    bulk or "",
+                    broker,
+                    since=since,
+                    until=until,
+                    count=count,
+                    with_meta=with_meta,
+                )
+        elif forget:
+            live.forget(durable or "", broker)
+        else:
+            code = live.subscribe(
+                filter or "",
+                broker,
+                durable=durable,
+                since=since,
+                replace=replace,
+                here=here,
+                until=until,
+                count=count,
+                with_meta=with_meta,
+                lake=lake,
+            )
     raise typer.Exit(code)
 
 
-def _forget(
-    context: typer.Context,
-    filter: str | None,
-    durable: str | None,
-    *,
-    url: str,
-    token: str | None,
-    authority: str | None,
-) -> None:
+def _check_forget(context: typer.Context, filter: str | None, durable: str | None) -> None:
     if durable is None:
         raise typer.BadParameter("--forget needs --durable NAME: what is to be forgotten")
-    ignored = ("since", "replace", "until", "count", "with_meta", "lake")
-    wrong = [f"--{name.replace('_', '-')}" for name in ignored if _was_typed(context, name)]
+    wrong = _typed(context, "since", "replace", "until", "count", "with_meta", "lake")
     if wrong or filter is not None:
-        raise typer.BadParameter(f"--forget goes without {', '.join(wrong) or 'a FILTER'}")
-    with failures_told():
-        from tidings.cli.subscribe import forget
-
-        forget(durable, url=url, token=token, authority=authority)
-    raise typer.Exit(0)
+        raise typer.BadParameter(f"--forget goes without {wrong or 'a FILTER'}")
 
 
-def _refuse_what_bulk_ignores(
-    context: typer.Context, *, has_filters: bool, is_cancelled: bool
-) -> None:
-    what = "--filters" if has_filters else "--cancel" if is_cancelled else "--bulk"
-    ignored = ["durable", "replace", "forget", "here", "lake"]
-    if has_filters or is_cancelled:
-        ignored += ["since", "until", "count", "with_meta"]
-    wrong = [f"--{name.replace('_', '-')}" for name in ignored if _was_typed(context, name)]
-    if wrong:
-        raise typer.BadParameter(f"{what} goes without {', '.join(wrong)}")
-
-
-def _was_typed(context: typer.Context, name: str) -> bool:
-    """Whether the option is of this command line: what the environment says is for all of them."""
-    source = context.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"
-
-
-def _subscribe_in_bulk(
+def _check_bulk(
+    context: typer.Context,
     filter: str | None,
     name: str | None,
     filters: Path | None,
     *,
     is_cancelled: bool,
-    url: str,
-    token: str | None,
-    authority: str | None,
-    since: str | None,
-    until: str | None,
-    count: int | None,
-    with_meta: bool,
 ) -> None:
+    what = "--filters" if filters is not None else "--cancel" if is_cancelled else "--bulk"
+    ignored = ["durable", "replace", "forget", "here", "lake"]
+    if what != "--bulk":
+        ignored += ["since", "until", "count", "with_meta"]
+    if wrong := _typed(context, *ignored):
+        raise typer.BadParameter(f"{what} goes without {wrong}")
     if filters is not None and (filter is not None or name is not None):
         raise typer.BadParameter("--filters has names and filters of its own: give no others")
     if is_cancelled and filter is not None:
         raise typer.BadParameter("--cancel ends whatever is registered: give no FILTER")
-    with failures_told():
-        from tidings.cli.bulk import cancel, register_many, subscribe_in_bulk
 
-        if filters is not None:
-            code = register_many(
-                filters, url=url, token=token, authority=authority, is_cancelled=is_cancelled
-            )
-        elif is_cancelled:
-            code = cancel(name or "", url=url, token=token, authority=authority)
-        else:
-            code = subscribe_in_bulk(
-                filter,
-                name or "",
-                url=url,
-                token=token,
-                authority=authority,
-                since=since,
-                until=until,
-                count=count,
-                with_meta=with_meta,
-            )
-    raise typer.Exit(code)
+
+def _typed(context: typer.Context, *names: str) -> str:
+    """Which of the options this command line has: what the environment says is for all of them."""
+    sources = {name: context.get_parameter_source(name) for name in names}
+    typed = [name for name, source in sources.items() if source and source.name == "COMMANDLINE"]
+    return ", ".join(f"--{name.replace('_', '-')}" for name in typed)
 
 
 @commands.command()

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tidings.cli.complaints import failures_told
-from tidings.cli.options import HERE, Authority, Master, MasterOrNone, SchemaFile, Token, Url
+from tidings.cli.options import HERE, Authority, Master, MasterOrNone, SchemaFile, Token, Url, login
 
 commands = typer.Typer(
     no_args_is_help=True,
@@ -62,10 +62,8 @@ def archive(
         from tidings.cli.archive import archive_events
 
         archive_events(
-            url,
+            login(url, token, authority),
             lake,
-            token=token,
-            authority=authority,
             filter=filter,
             master=master,
             until_live=until_live,
@@ -173,10 +171,8 @@ def deliver(
         from tidings.cli.deliver import deliver_events
 
         deliver_events(
-            url,
+            login(url, token, authority),
             lake,
-            token=token,
-            authority=authority,
             inbox=inbox,
             skip_gaps=skip_gaps,
             master=master,
@@ -228,8 +224,6 @@ def statistics(
             lake,
             out,
             filters=filters,
-            publish=publish,
-            token=token,
-            authority=authority,
+            publish=None if publish is None else login(publish, token, authority),
             master=master,
         )

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from tidings.client.login import Login
 from tidings.client.tls import Tls
 from tidings.events import TidingsError
 from tidings.lakes.lake import Lake
@@ -21,7 +22,7 @@ from tidings.protocol.cursors import read_cursor
 from tidings.spark.archiving.hands import Hands, OwnHands, SparkHands
 from tidings.spark.archiving.rounds import WRITER, GapError, Report, Rounds
 from tidings.spark.interrupts import Stopped
-from tidings.spark.streams.broker import Broker, OnGap
+from tidings.spark.streams.absence import OnGap
 from tidings.spark.streams.watch import Watch
 
 if TYPE_CHECKING:
@@ -77,9 +78,9 @@ def archive(
     hands: Hands = OwnHands() if spark is None else SparkHands(spark)
     goal = read_cursor(until) if isinstance(until, str) and until != "live" else until
     rounds = Rounds(
-        lake, Broker(url, token, _PATIENCE, tls), hands, batch, on_gap, progress or _nothing
+        lake, Login(url, token, tls, _PATIENCE), hands, batch, on_gap, progress or _nothing
     )
-    with Watch(Broker(url, token, wait, tls)) as watch:
+    with Watch(Login(url, token, tls, wait)) as watch:
         with suppress(Stopped):
             rounds.follow(watch, goal, every, stop or threading.Event())
         rounds.note()

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 from typing import Any, Final, Literal, NamedTuple
 
+from tidings.client.login import Login
 from tidings.events import TidingsError
 from tidings.lakes.lake import Gap, Lake, LakeError
 from tidings.protocol.cursors import cursor_text, is_behind
@@ -15,7 +16,6 @@ from tidings.protocol.epochs import comes_after, is_closed
 from tidings.protocol.requests import Cursor
 from tidings.spark.archiving.hands import Hands
 from tidings.spark.archiving.haul import Haul, Hauled
-from tidings.spark.streams.broker import Broker
 from tidings.spark.streams.stretch import Stretch, split
 from tidings.spark.streams.watch import Watch
 
@@ -69,13 +69,13 @@ class Rounds:
     def __init__(
         self,
         lake: Lake,
-        broker: Broker,
+        login: Login,
         hands: Hands,
         batch: int,
         on_gap: str,
         progress: Callable[[Report], Any],
     ) -> None:
-        self._lake, self._broker, self._hands = lake, broker, hands
+        self._lake, self._login, self._hands = lake, login, hands
         self._batch, self._on_gap, self._progress = batch, on_gap, progress
         view = lake.snapshot()
         self._version = view.written(WRITER)
@@ -172,7 +172,7 @@ class Rounds:
     def _hauled(self, stretches: Sequence[Stretch], stop: threading.Event) -> list[Hauled]:
         lake = self._lake
         schema = lake.schema()
-        tasks = [Haul(s, self._broker, lake.filter, str(lake.path), schema) for s in stretches]
+        tasks = [Haul(s, self._login, lake.filter, str(lake.path), schema) for s in stretches]
         return self._hands.haul(tasks, stop)
 
     def _usable(

@@ -31,7 +31,8 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from tidings.client import PublishRefusedForNow, connect_sync
+from tidings.client import PublishRefusedForNow
+from tidings.client.login import Login
 from tidings.delivery.copies import FOR
 from tidings.events import Filter, Notification, TidingsError
 from tidings.events.values import moment
@@ -39,8 +40,7 @@ from tidings.protocol.records import Rows
 from tidings.spark.bulk.judging import Judged, index_of, wanted
 from tidings.spark.bulk.registrations import ID, deliveries
 from tidings.spark.letters import DeadLetters
-from tidings.spark.streams.absence import Gone
-from tidings.spark.streams.broker import Broker, OnGap
+from tidings.spark.streams.absence import Gone, OnGap
 from tidings.spark.streams.reading import read_rows
 from tidings.spark.streams.stretch import Stretch
 
@@ -93,7 +93,7 @@ def lanes(stretches: Iterable[Judged], session: str, *, broker: str) -> list[Del
 
 def delivered(
     task: Delivering,
-    broker: Broker,
+    login: Login,
     filter: Filter,
     *,
     on_gap: OnGap,
@@ -110,8 +110,8 @@ def delivered(
     matched = names = 0
     times = last = 0.0
     when = moment(last)
-    with Publisher(task, broker, dead_letters) as publisher:
-        for rows in _rows(stretch, broker, filter, on_gap, publisher):
+    with Publisher(task, login, dead_letters) as publisher:
+        for rows in _rows(stretch, login, filter, on_gap, publisher):
             said = [Notification.of_canonical(record) for record in rows.records]
             for place, found in wanted(said, index):
                 if rows.times[place] != last:  # many events have the same
@@ -130,11 +130,11 @@ def delivered(
 
 
 def _rows(
-    stretch: Stretch, broker: Broker, filter: Filter, on_gap: OnGap, publisher: Publisher
+    stretch: Stretch, login: Login, filter: Filter, on_gap: OnGap, publisher: Publisher
 ) -> Iterator[Rows]:
     while True:
         try:
-            yield from read_rows(stretch, broker, filter)
+            yield from read_rows(stretch, login, filter)
             return
         except Gone as gone:
             if on_gap == "fail":
@@ -148,15 +148,9 @@ def _rows(
 class Publisher:
     """Publishes the deliveries of one stretch, those that an earlier try has not."""
 
-    def __init__(self, task: Delivering, broker: Broker, dead_letters: str) -> None:
-        self._task, self._broker, self._folder = task, broker, dead_letters
-        self._client = connect_sync(
-            broker.url,
-            token=broker.token,
-            name=task.session,
-            tls=broker.authority,
-            wait=broker.timeout,
-        )
+    def __init__(self, task: Delivering, login: Login, dead_letters: str) -> None:
+        self._task, self._login, self._folder = task, login, dead_letters
+        self._client = login.plain(task.session)
         self._number = ROOM * task.judged.stretch.start
         """Of the last delivery."""
         self.missed = 0
@@ -189,7 +183,7 @@ class Publisher:
         return self
 
     def _check(self, broker: str) -> None:
-        begun_at, url = self._task.broker, self._broker.url
+        begun_at, url = self._task.broker, self._login.url
         if broker != begun_at:
             raise TidingsError(
                 f"{self._task.judged.stretch} were being delivered at broker {begun_at}; the one "
@@ -199,7 +193,7 @@ class Publisher:
             )
 
     def _advertise(self) -> None:
-        url, timeout = self._broker.url, self._broker.timeout
+        url, timeout = self._login.url, self._login.timeout
         try:
             self._client.advertise(f"EXISTS {FOR}", timeout)
         except TimeoutError:
@@ -265,10 +259,10 @@ class Publisher:
         while not wait([future], timeout=_LOOK).done:
             if self._client.kept != kept:
                 kept, moved_at = self._client.kept, monotonic()
-            elif monotonic() - moved_at > self._broker.timeout:
+            elif monotonic() - moved_at > self._login.timeout:
                 raise TidingsError(
-                    f"the broker at {self._broker.url} has kept nothing for "
-                    f"{self._broker.timeout:g} seconds; deliveries will go on behind number {kept}"
+                    f"the broker at {self._login.url} has kept nothing for "
+                    f"{self._login.timeout:g} seconds; deliveries will go on behind number {kept}"
                 )
         self._under_way.popleft()
         future.result()

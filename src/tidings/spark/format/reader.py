@@ -60,7 +60,7 @@ class BatchReader(DataSourceReader):
         options, start, end = self._options, self._bounds.start, self._bounds.end
         if not options.filter.conjunctions:
             return []
-        others = merged(end, ends(options.broker))  # by now they may be far ahead
+        others = merged(end, ends(options.login))  # by now they may be far ahead
         return split(start, end, others, most=options.partition)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -143,7 +143,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _batches(partition, self._options, self._schema)
 
     def _ends(self) -> Cursor:
-        self._broker, last = ends_at(self._options.broker)
+        self._broker, last = ends_at(self._options.login)
         return last
 
     # -- offsets -------------------------------------------------------------------------------
@@ -195,7 +195,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         next_ = {s: 0 for s in end.keys() - known if comes_after(s, known)}
         new = end.keys() - known - next_.keys()
         since = 0.0 if start["since"] == _BEGIN else parse_time(start["since"]).timestamp()
-        found = ticks_before(self._options.broker, since, new)
+        found = ticks_before(self._options.login, since, new)
         return {s: min(end[s], tick) for s, tick in found.items()} | next_
 
 
@@ -241,7 +241,7 @@ def _batches(
             assert options.dead_letters is not None
             yield from delivered(
                 partition,
-                options.broker,
+                options.login,
                 filter,
                 on_gap=options.on_gap,
                 subscriptions=options.subscriptions,
@@ -251,12 +251,12 @@ def _batches(
             assert options.subscriptions is not None
             index = index_of(options.subscriptions, cursor)
             rows = RowBatches(schema, fail=fail, judged=is_judged)
-            for events in read(stretch, options.broker, filter, on_gap=options.on_gap):
+            for events in read(stretch, options.login, filter, on_gap=options.on_gap):
                 found = dict(wanted([event.notification for event in events], index))
                 if found:
                     yield rows.batch([events[place] for place in found], list(found.values()))
         case Stretch():  # else there is nothing to read
             rows = RowBatches(schema, fail=fail)
-            for events in read(partition, options.broker, filter, on_gap=options.on_gap):
+            for events in read(partition, options.login, filter, on_gap=options.on_gap):
                 yield rows.batch(events)
     settle()

@@ -9,10 +9,9 @@ from typing import Final
 
 import uvloop
 
-from tidings.client import connect
+from tidings.client.login import Login
 from tidings.events import TidingsError
 from tidings.protocol.requests import Cursor
-from tidings.spark.streams.broker import Broker
 from tidings.spark.streams.places import ends_known_to
 
 _PAUSES: Final = (0.05, 1.0)
@@ -28,9 +27,9 @@ class Watch:
     does not let us in.
     """
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, login: Login) -> None:
         """The broker's timeout is how long it is waited for at the beginning."""
-        self._broker = broker
+        self._login = login
         self._ends: Cursor | None = None
         self._failure: BaseException | None = None
         self._news = threading.Event()
@@ -74,12 +73,10 @@ class Watch:
             self._over.set_result(None)
 
     async def _watch(self) -> None:
-        broker, pause = self._broker, _PAUSES[0]
+        login, pause = self._login, _PAUSES[0]
         self._over = over = asyncio.get_running_loop().create_future()
         self._look()
-        dialling = asyncio.ensure_future(
-            connect(broker.url, token=broker.token, tls=broker.authority, wait=broker.timeout)
-        )
+        dialling = asyncio.ensure_future(login.client().open())
         await asyncio.wait([dialling, over], return_when=asyncio.FIRST_COMPLETED)
         if not dialling.done():
             dialling.cancel()
