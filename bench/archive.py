@@ -123,7 +123,7 @@ def _archived(server: Server, way: str, events: int) -> Outcome:
             report.commits,
             spent,
             brokers,
-            sum((lake.path / name).stat().st_size for name in lake.files()),
+            sum((lake.path / name).stat().st_size for name in lake.snapshot().files()),
             len(set(range(1, events + 1)) ^ set(ticks)) + len(ticks) - len(set(ticks)),
         )
 

@@ -144,7 +144,7 @@ def test_small_files_are_joined_while_it_goes_on(
         publish(broker, range(first, first + 10))
         assert commits.acquire(timeout=30)
     end = monotonic() + 30
-    while len(lake.files()) > 3:
+    while len(lake.snapshot().files()) > 3:
         assert thread.is_alive()
         assert monotonic() < end
     stop.set()
@@ -160,7 +160,7 @@ def test_small_files_are_joined_by_those_who_come_again_and_again(
     for first in range(0, 60, 10):
         publish(broker, range(first, first + 10))
         archive(broker.url, lake, until="live")
-        assert len(lake.files()) <= 5
+        assert len(lake.snapshot().files()) <= 5
     assert archived(lake) == log(broker)
 
 

@@ -108,7 +108,7 @@ def test_each_event_is_there_once_whoever_is_killed_and_whatever_tasks_name_alik
             ticks = [e.tick for e in lake.events()]
             assert ticks == list(range(1, len(ticks) + 1))
             assert lake.held()["paris"] == len(ticks) > 0
-            orphans += len(list(lake.path.rglob("*.parquet"))) - len(lake.files())
+            orphans += len(list(lake.path.rglob("*.parquet"))) - len(lake.snapshot().files())
     finally:
         enough.set()
         publisher.join()

@@ -178,7 +178,7 @@ def test_a_failure_on_the_way_loses_no_subscription(tmp_path: Path) -> None:
         lake.append([Archived("paris", n + 1, BEGIN + timedelta(days=n), said)], "test", n + 1)
     moving, keeper = Bulk(tmp_path), Keeper(tmp_path)
     moving.move({"paris": 1})
-    last = tmp_path / max(lake.files())
+    last = tmp_path / max(lake.snapshot().files())
     hidden = last.rename(tmp_path / "hidden")
     for go in (lambda: moving.move(lake.held()), keeper.follow):
         with pytest.raises((TidingsError, OSError)):

@@ -162,7 +162,7 @@ def test_two_hauls_that_name_a_column_alike_for_different_kinds(
     expected = [e.notification for e in log_of(broker) if "tidings.for" not in e.notification]
     assert [e.notification for e in lake.events()] == expected
     assert {"x", "x$string", "x$double"} <= set(lake.schema().names)
-    assert len(list(lake.path.rglob("*.parquet"))) == len(lake.files()) == 3
+    assert len(list(lake.path.rglob("*.parquet"))) == len(lake.snapshot().files()) == 3
     with pytest.raises(LakeError, match="paris:1 would be in the lake twice"):
         lake.commit(brought[0].written, "w", 2, held={"paris": 6})
 
@@ -208,7 +208,7 @@ def test_a_snapshot_stays_what_it_is(tmp_path: Path) -> None:
     lake.compact()
     assert before.held() == {"paris": 3}
     assert [e.tick for e in before.events()] == [1, 2, 3]
-    assert (before.written("w"), lake.written("w")) == (1, 2)
+    assert (before.written("w"), lake.snapshot().written("w")) == (1, 2)
     after = lake.snapshot()
     assert after.held() == {"paris": 9}
     assert [e.tick for e in after.events("n > 2", since="paris:3")] == [4, 5]
@@ -291,5 +291,5 @@ def test_memory_is_bounded_however_much_has_gathered(
     assert done.returncode == 0, done.stderr
     assert Lake(lake).held() == {"paris": count}
     assert sum(batch.num_rows for batch in Lake(lake).scan("EXISTS n")) == count
-    assert len(Lake(lake).files()) > 4  # a file is not larger than memory should be
+    assert len(Lake(lake).snapshot().files()) > 4  # a file is not larger than memory should be
     assert sum(map(int, done.stdout.split())) < most

@@ -97,10 +97,6 @@ class Lake:
         """What it knows to be missing, as it was not kept for long enough."""
         return self.snapshot().gaps()
 
-    def written(self, writer: str) -> int:
-        """The last version that was appended under this name; 0 if none was."""
-        return self.snapshot().written(writer)
-
     # -- writing -------------------------------------------------------------------------------
 
     def append(
@@ -269,16 +265,6 @@ class Lake:
         but never less than a row group of a file: 32,768 rows.
         """
         yield from self.snapshot().events(filter, since=since, until=until)
-
-    def files(
-        self,
-        filter: Filter | str | None = None,
-        *,
-        since: Beginning = None,
-        until: Beginning = None,
-    ) -> list[str]:
-        """The files that `scan` would read; the others cannot hold what matches."""
-        return self.snapshot().files(filter, since=since, until=until)
 
 
 def _other(filter: Filter, wanted: Filter) -> str:

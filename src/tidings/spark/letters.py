@@ -12,7 +12,7 @@ from uuid import uuid4
 import msgspec
 
 from tidings.events import Notification
-from tidings.spark.disk import sync_folder
+from tidings.lakes.files import synced
 
 
 class DeadLetters:
@@ -57,7 +57,7 @@ class DeadLetters:
             os.fsync(file.fileno())
         if is_whole:
             self._own.rename(self.path)
-        sync_folder(self.path.parent)
+        synced(self.path.parent)
 
 
 def _in_words(value: Any) -> Any:
