@@ -36,12 +36,12 @@ from tidings.client.event import DONE
 from tidings.events import Filter
 from tidings.lakes.lake import Gap, Lake
 from tidings.lakes.layout import Archived
-from tidings.lakes.past import history, places, read, served, start_of
+from tidings.lakes.past import places, read, served, start_of
 from tidings.protocol.cursors import Beginning, cursor_text, read_cursor
 from tidings.protocol.messages import Event as NodeEvent
 from tidings.protocol.requests import Cursor
 
-__all__ = ["History", "history", "served"]
+__all__ = ["History", "served"]
 
 _log = logging.getLogger("tidings.lakes")
 

@@ -20,25 +20,15 @@ from tidings.protocol.cursors import Beginning
 from tidings.protocol.requests import Cursor
 
 
-def history(
-    lake: Lake,
-    filter: Filter | str,
-    since: Beginning,
-    *,
-    until: datetime | None = None,
-) -> tuple[Iterator[Archived], Cursor]:
-    """What a lake has of a filter, in the order of time, and the cursor right behind that.
-
-    Both are as of this moment: `subscribe` with this filter (see `served`) since that cursor tells
-    what follows. `since` is a time, a cursor or "begin"; what is later than `until` is left out.
-    """
-    return read(lake.snapshot(), served(lake, filter), *start_of(since), until)
-
-
 def read(
     view: View, wanted: Filter, start: Cursor, earliest: datetime | None, until: datetime | None
 ) -> tuple[Iterator[Archived], Cursor]:
-    """The same of a view: from a cursor on or, if that is empty, from a time on."""
+    """What a lake has of a filter, in the order of time, and the cursor right behind that.
+
+    Both are as of the view: `subscribe` with this filter (see `served`) since that cursor tells
+    what follows. It begins behind a cursor or, if that is empty, at a time; what is later than
+    `until` is left out.
+    """
     end = None if until is None else until + MICROSECOND
     ahead = {s: t for s, t in view.held().items() if t > start.get(s, 0)}
     return view.events(wanted, since=start or earliest, until=end), {**start, **ahead}

@@ -433,11 +433,6 @@ class Splitter:
         self._held = bytearray()
         self._wanted = LENGTH
 
-    @property
-    def held(self) -> int:
-        """Bytes of a frame that have come, and wait for the rest of it."""
-        return len(self._held)
-
     def feed(self, chunk: bytes) -> list[bytes]:
         """The payloads that are complete with this chunk; `WireError` as soon as a length is
         above the limit."""

@@ -239,7 +239,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         known = [f for f in Settings.__struct_fields__ if f not in _FIXED]
         for key in self.routing:
             if key not in known:
-                raise _MisplacedError(nearest("key", key, known), ("routing", key))
+                raise _MisplacedError(nearest(key, known), ("routing", key))
         try:
             _ = self.settings
         except msgspec.ValidationError as problem:

@@ -51,15 +51,6 @@ TICKS: Final = 20_000
 """Ticks of a stretch. A batch that was begun with another number must not go on."""
 COUNTS: Final = "events BIGINT, matched BIGINT, delivered BIGINT, refused BIGINT, times DOUBLE"
 """What is known of a task that has delivered; the last is the sum of when events happened."""
-_COLUMNS: Final = pa.schema(
-    [
-        ("events", pa.int64()),
-        ("matched", pa.int64()),
-        ("delivered", pa.int64()),
-        ("refused", pa.int64()),
-        ("times", pa.float64()),
-    ]
-)
 _UNDER_WAY: Final = 2
 """Lists of deliveries that may wait for the broker while further ones are made."""
 _AT_ONCE: Final = 2_000
@@ -123,10 +114,14 @@ def delivered(
                 matched += 1
                 names += len(found)
                 times += last
-    reached = names - publisher.missed
-    counts = (stretch.end - stretch.start, matched, reached, publisher.refused, times)
-    arrays = [pa.array([count], field.type) for count, field in zip(counts, _COLUMNS, strict=True)]
-    yield pa.RecordBatch.from_arrays(arrays, schema=_COLUMNS)
+    counts = {
+        "events": stretch.end - stretch.start,
+        "matched": matched,
+        "delivered": names - publisher.missed,
+        "refused": publisher.refused,
+        "times": times,
+    }
+    yield pa.RecordBatch.from_pylist([counts])
 
 
 def _rows(
