@@ -33,7 +33,7 @@ from bench.report import Target, console, save, short, show, show_targets
 from tidings import Index, Notification, connect_sync
 from tidings.spark.bulk.registrations import registration
 from tidings.spark.delivering.deliver import deliver
-from tidings.spark.delivering.tally import Report
+from tidings.spark.delivering.tally import DeliverReport
 from tidings.spark.sessions import session_for_python
 from tidings.workloads import interval
 
@@ -172,7 +172,7 @@ def _outcome(case: Case, seconds: float) -> tuple[Outcome, Any]:
 
 @contextmanager
 def _delivering(spark: Any, url: str, folder: Path, inbox: Path | None) -> Iterator[Any]:
-    reports, stop = [Report()], threading.Event()
+    reports, stop = [DeliverReport()], threading.Event()
     thread = threading.Thread(
         target=deliver,
         args=(spark, url, folder),

@@ -61,7 +61,7 @@ _TRIES: Final = 5
 _Found: TypeAlias = tuple[int, int, tuple[Event, ...]]
 
 
-class Dialler(Protocol):
+class Linker(Protocol):
     """Whoever connects to neighbours."""
 
     def meet(self, name: str, address: str) -> None:
@@ -90,7 +90,7 @@ class Host:
         self.metrics = metrics
         self.sessions: dict[str, Outlet] = {}
         self.links: dict[str, Outlet] = {}
-        self.dialler: Dialler | None = None
+        self.linker: Linker | None = None
         self.raised = store.raised
         """Why the current epoch has begun, if that was when the store was opened, or later."""
         self._attached: set[str] = set()
@@ -129,8 +129,8 @@ class Host:
 
     def _start_node(self) -> None:
         self._wake_by(inf)
-        if self.dialler is not None:
-            self.dialler.begin()
+        if self.linker is not None:
+            self.linker.begin()
         self._perform(self.node.start(monotonic(), time()))
         for name in self._neighbours:
             if name not in self.links:
@@ -230,12 +230,12 @@ class Host:
             self.commits.out(outlet, effect.packet)
 
     def _connect(self, effect: Connect) -> None:
-        assert self.dialler is not None, "nobody dials"
-        self.dialler.meet(effect.neighbour, effect.address)
+        assert self.linker is not None, "nobody dials"
+        self.linker.meet(effect.neighbour, effect.address)
 
     def _disconnect(self, effect: Disconnect) -> None:
-        assert self.dialler is not None, "nobody dials"
-        self.dialler.part(effect.neighbour)
+        assert self.linker is not None, "nobody dials"
+        self.linker.part(effect.neighbour)
 
     def _reply(self, effect: Reply) -> None:
         outlet = self.sessions.get(effect.session)

@@ -9,12 +9,12 @@ from pathlib import Path
 import typer
 
 from tidings.cli.complaints import remark
-from tidings.cli.progress import Line
+from tidings.cli.progress import ProgressLine
 from tidings.cli.stopping import stopped_by_signals
 from tidings.client.login import Login
 from tidings.events import Filter, TidingsError
 from tidings.lakes.lake import Lake
-from tidings.spark.archiving.archive import GapError, Report, archive
+from tidings.spark.archiving.archive import ArchiveReport, GapError, archive
 from tidings.spark.interrupts import Stopped
 from tidings.spark.sessions import session_or_none
 
@@ -34,7 +34,7 @@ def archive_events(
         Lake(lake, filter=wanted)  # what is wrong with it is known soonest
     with login.plain():
         pass  # somebody is there
-    line, stop = Line(), stopped_by_signals()
+    line, stop = ProgressLine(), stopped_by_signals()
     line.starting(master)
     with ends_told(), session_or_none("tidings archive", master=master) as spark:
         report = archive(
@@ -77,6 +77,6 @@ def _is_nothing(path: Path) -> bool:
     return not any(path.iterdir()) if path.is_dir() else not path.exists()
 
 
-def _told(report: Report) -> str:
+def _told(report: ArchiveReport) -> str:
     state = "caught up" if report.is_live else "catching up"
     return f"{report.events:,} events, {report.rate:,.0f}/s, {state}"

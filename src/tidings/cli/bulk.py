@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 
 from tidings.cli.complaints import lost, remark
-from tidings.cli.progress import Line, progress
+from tidings.cli.progress import ProgressLine, progress
 from tidings.cli.subscribe import Printer, how_to_go_on, interrupt, line
 from tidings.client import CursorTooOld, Event, PlainClient, PlainSubscription
 from tidings.client.login import Login
@@ -129,7 +129,7 @@ def register_many(filters: Path, login: Login, *, is_cancelled: bool) -> int:
 
     with progress() as shown:
         found = _named(filters, read_filters(filters, None, shown))
-    what, told = "cancelled" if is_cancelled else "registered", Line()
+    what, told = "cancelled" if is_cancelled else "registered", ProgressLine()
     with login.plain(on_status=lost) as client:
         client.advertise(ALL)
         full = [(addressee(client.principal, name), filter_) for name, filter_ in found]
@@ -153,7 +153,7 @@ def _named(path: Path, found: list[tuple[str | int, Filter]]) -> list[tuple[str,
 
 
 def _registrations(
-    found: list[tuple[str, Filter]], what: str, told: Line, *, is_cancelled: bool
+    found: list[tuple[str, Filter]], what: str, told: ProgressLine, *, is_cancelled: bool
 ) -> Iterator[Notification]:
     for number, (name, filter_) in enumerate(found):
         told.count(number, len(found), what)

@@ -10,12 +10,12 @@ import typer
 
 from tidings.cli.archive import ends_told
 from tidings.cli.complaints import remark
-from tidings.cli.progress import Line
+from tidings.cli.progress import ProgressLine
 from tidings.cli.stopping import stopped_by_signals
 from tidings.client.login import Login
 from tidings.spark.delivering.deliver import deliver
 from tidings.spark.delivering.lock import locked
-from tidings.spark.delivering.tally import Report
+from tidings.spark.delivering.tally import DeliverReport
 from tidings.spark.sessions import session_for_python
 
 
@@ -31,7 +31,7 @@ def deliver_events(
     place = folder or default_folder(login.url)
     with locked(place):
         pass  # else it is known only when Spark has started
-    line, stop = Line(), stopped_by_signals()
+    line, stop = ProgressLine(), stopped_by_signals()
 
     def ready(goes_on: bool) -> None:
         line.clear()
@@ -73,7 +73,7 @@ def default_folder(url: str) -> Path:
     return Path(state, "tidings", "deliver", re.sub(r"[^A-Za-z0-9.]+", "-", url).strip("-"))
 
 
-def _told(report: Report) -> str:
+def _told(report: DeliverReport) -> str:
     dead = f", {report.dead:,} could not be" if report.dead else ""
     late = "" if report.latency is None else f", {report.latency:.1f} s after the event"
     bad = f", {report.refused:,} of them wrong" if report.refused else ""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
 from tidings.cli.complaints import FAILED, complain, remark, shortened
-from tidings.cli.progress import Progress, progress
+from tidings.cli.progress import ProgressBars, progress
 from tidings.events import Filter, FilterError, Notification, Schema, TidingsError
 from tidings.events.encoding import encode_json
 
@@ -43,7 +43,7 @@ def match_many(filters: Path, files: Sequence[str], *, schema: Schema | None) ->
     with progress() as shown:
         index = Index()
         index.add_many(read_filters(filters, schema, shown))
-        found = Tally(index)
+        found = KeyFinder(index)
         run = Run(found.keys, schema, sys.stdout.buffer, shown.counter("events", size_of(files)))
         began = time.monotonic()
         read_all(files, run)
@@ -54,7 +54,7 @@ def match_many(filters: Path, files: Sequence[str], *, schema: Schema | None) ->
     return run.code
 
 
-class Tally:
+class KeyFinder:
     """What an index says of events, as text to put before them; counts matches."""
 
     def __init__(self, index: Index) -> None:
@@ -70,7 +70,7 @@ class Tally:
 
 
 def read_filters(
-    path: Path, schema: Schema | None, shown: Progress
+    path: Path, schema: Schema | None, shown: ProgressBars
 ) -> list[tuple[str | int, Filter]]:
     """The filters of a file: a filter on each line, or a key, a tab and a filter.
 

@@ -20,7 +20,7 @@ _SPARSE: Final = 10.0
 """Seconds between two lines on a terminal, and where there is none."""
 
 
-class Line:
+class ProgressLine:
     """A line on stderr: written over and over on a terminal, now and then elsewhere.
 
     Tell it as often as you like.
@@ -57,7 +57,7 @@ class Line:
         clear_line()
 
 
-class Progress:
+class ProgressBars:
     """Bars on a terminal, nothing elsewhere."""
 
     def __init__(self, bars: rich.progress.Progress | None) -> None:
@@ -72,10 +72,10 @@ class Progress:
 
 
 @contextmanager
-def progress() -> Iterator[Progress]:
+def progress() -> Iterator[ProgressBars]:
     """Show progress in bytes on stderr while the context lasts, if somebody is looking."""
     if not sys.stderr.isatty():
-        yield Progress(None)
+        yield ProgressBars(None)
         return
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, TextColumn, TransferSpeedColumn
@@ -88,4 +88,4 @@ def progress() -> Iterator[Progress]:
         TransferSpeedColumn(),
     )
     with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
-        yield Progress(bars)
+        yield ProgressBars(bars)

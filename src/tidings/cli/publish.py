@@ -54,7 +54,7 @@ def _publish_stdin(client: PlainClient, rate: float | None, *, strict: bool, ski
     if sys.stdin.isatty():
         remark("reading events from the terminal, one JSON object on each line; Ctrl-D ends")
     with progress() as shown:
-        lines = Lines(strict=strict, count=shown.counter("events", None), skip=skip)
+        lines = EventLines(strict=strict, count=shown.counter("events", None), skip=skip)
         began = time.monotonic()
         events = lines.read(sys.stdin.buffer)
         try:
@@ -85,7 +85,7 @@ def paced(events: Iterator[Notification], rate: float) -> Iterator[Notification]
         due = max(due, now - 1.0) + 1 / rate
 
 
-class Lines:
+class EventLines:
     """Reads events from lines, and complains of those that are none or are refused."""
 
     def __init__(self, *, strict: bool, count: Callable[[int], None], skip: int = 0) -> None:

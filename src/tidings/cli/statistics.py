@@ -11,7 +11,7 @@ import pyarrow.parquet as parquet
 
 from tidings.cli.complaints import remark, shortened
 from tidings.cli.match import read_filters
-from tidings.cli.progress import Line, progress
+from tidings.cli.progress import ProgressLine, progress
 from tidings.cli.stopping import stops_told
 from tidings.cli.terminal import output
 from tidings.client.login import Login
@@ -47,7 +47,7 @@ def tell_statistics(
             pass  # somebody is there: what takes long is not done for nothing
     wanted = {} if filters is None else wanted_by(filters)
     out.mkdir(parents=True, exist_ok=True)
-    line = Line()
+    line = ProgressLine()
     line.starting(master)
     with session_or_none("tidings statistics", master=master) as spark:
         found = statistics(

@@ -13,7 +13,7 @@ from tidings.protocol.messages import Event as NodeEvent
 from tidings.protocol.requests import Cursor
 
 
-class Source(Protocol):
+class Acknowledger(Protocol):
     """The subscription that an event came by."""
 
     def acknowledge(self, event: Event) -> Awaitable[None]:
@@ -28,7 +28,9 @@ class Event(Mapping[str, Any]):
 
     __slots__ = ("_event", "_others", "_source", "sequence")
 
-    def __init__(self, event: NodeEvent, others: Cursor, sequence: int, source: Source) -> None:
+    def __init__(
+        self, event: NodeEvent, others: Cursor, sequence: int, source: Acknowledger
+    ) -> None:
         self._event = event
         self._others = others
         self._source = source
@@ -117,7 +119,7 @@ class Event(Mapping[str, Any]):
         return f"<Event {self.id} {dict(self)!r}>"
 
 
-class Done:
+class _Done:
     """Something to await that is done already."""
 
     def __await__(self) -> Generator[None, None, None]:
@@ -125,4 +127,4 @@ class Done:
         yield
 
 
-DONE: Final = Done()
+DONE: Final = _Done()

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from tidings.client.event import DONE, Event, Source
+from tidings.client.event import DONE, Acknowledger, Event
 from tidings.events import Filter
 from tidings.protocol.messages import Event as NodeEvent
 from tidings.protocol.requests import (
@@ -66,7 +66,7 @@ class Reading:
         home: Home = "",
         bulk: str | None = None,
     ) -> None:
-        self.source: Source = self
+        self.source: Acknowledger = self
         """What events are acknowledged to."""
         self.filter: Final = filter
         self.durable: Final = durable

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from tidings.client.errors import ClientClosed, SubscriptionRefused, cannot_go_on
-from tidings.client.event import Event, Source
+from tidings.client.event import Acknowledger, Event
 from tidings.client.host import SessionHost
 from tidings.client.reading import Reading
 from tidings.client.state import SubscriptionState
@@ -181,7 +181,7 @@ class Subscription(SubscriptionState):
 
     # -- acknowledgements ----------------------------------------------------------------------
 
-    def acknowledge_through(self, source: Source) -> None:
+    def acknowledge_through(self, source: Acknowledger) -> None:
         """Hand out events that are acknowledged to this, which passes it on, and not to `self`."""
         self._reading.source = source
 

@@ -17,7 +17,7 @@ from tidings.events.work import spend
 
 if TYPE_CHECKING:
     from tidings.events.schema import Schema
-    from tidings.events.tree import Limits
+    from tidings.events.syntax_tree import Limits
 
 
 class Filter:

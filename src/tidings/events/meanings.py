@@ -12,7 +12,7 @@ from tidings.events.constraint import DOMAINS, ValueSet
 from tidings.events.intervals import BOOLEANS, ORDERS, Intervals
 from tidings.events.sets import Sets
 from tidings.events.strings import NO_TYPES, Like, Strings
-from tidings.events.tree import Context, Leaf, Problem
+from tidings.events.syntax_tree import Context, Leaf, Problem
 from tidings.events.values import STRING, domain_of
 
 

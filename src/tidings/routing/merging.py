@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 
 from tidings.events import Conjunction, Constraint
 from tidings.events.constraint import unions
+from tidings.routing.join_tree import JoinTree
 from tidings.routing.joins import (
     MOST_COMPARED,
     constraint_of,
@@ -30,7 +31,6 @@ from tidings.routing.learnt import Learnt
 from tidings.routing.stage import Difference, References
 from tidings.routing.statistics import Statistics
 from tidings.routing.sweep import Sweep
-from tidings.routing.tree import JoinTree
 
 Rest: TypeAlias = tuple[Any, ...]
 """The names and constraints of a conjunction but for one attribute: name, constraint, name, …"""

@@ -17,7 +17,7 @@ from tidings.protocol.requests import Cursor
 from tidings.spark.archiving.hands import Hands
 from tidings.spark.archiving.haul import Haul, Hauled
 from tidings.spark.streams.stretch import Stretch, split
-from tidings.spark.streams.watch import Watch
+from tidings.spark.streams.watch import EndsWatch
 
 _log = logging.getLogger("tidings.spark")
 
@@ -46,7 +46,7 @@ class GapError(TidingsError):
         )
 
 
-class Report(NamedTuple):
+class ArchiveReport(NamedTuple):
     """How archiving goes on; told after each commit."""
 
     events: int
@@ -73,7 +73,7 @@ class Rounds:
         hands: Hands,
         batch: int,
         on_gap: str,
-        progress: Callable[[Report], Any],
+        progress: Callable[[ArchiveReport], Any],
     ) -> None:
         self._lake, self._login, self._hands = lake, login, hands
         self._batch, self._on_gap, self._progress = batch, on_gap, progress
@@ -87,11 +87,11 @@ class Rounds:
         """Streams of which the lake has more than their broker."""
         self._unjoined = sum(joint.files for joint in view.joints())
         self._began = self._last = monotonic()
-        self.report = Report(0, 0, 0.0, 0.0, cursor_text(self._held), False)
+        self.report = ArchiveReport(0, 0, 0.0, 0.0, cursor_text(self._held), False)
 
     def follow(
         self,
-        watch: Watch,
+        watch: EndsWatch,
         goal: Literal["live"] | Mapping[str, int] | str | None,
         every: float,
         stop: threading.Event,
@@ -265,7 +265,7 @@ class Rounds:
         self._unjoined += 1
         events = sum(hauled.rows for hauled in brought)
         now, before = monotonic(), self.report
-        self.report = Report(
+        self.report = ArchiveReport(
             before.events + events,
             before.commits + 1,
             now - self._began,

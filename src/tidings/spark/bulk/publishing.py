@@ -101,7 +101,7 @@ def delivered(
     matched = names = 0
     times = last = 0.0
     when = moment(last)
-    with Publisher(task, login, dead_letters) as publisher:
+    with StretchPublisher(task, login, dead_letters) as publisher:
         for rows in _rows(stretch, login, filter, on_gap, publisher):
             said = [Notification.of_canonical(record) for record in rows.records]
             for place, found in wanted(said, index):
@@ -125,7 +125,7 @@ def delivered(
 
 
 def _rows(
-    stretch: Stretch, login: Login, filter: Filter, on_gap: OnGap, publisher: Publisher
+    stretch: Stretch, login: Login, filter: Filter, on_gap: OnGap, publisher: StretchPublisher
 ) -> Iterator[Rows]:
     while True:
         try:
@@ -140,7 +140,7 @@ def _rows(
             publisher.pass_over(stretch.start)
 
 
-class Publisher:
+class StretchPublisher:
     """Publishes the deliveries of one stretch, those that an earlier try has not."""
 
     def __init__(self, task: Delivering, login: Login, dead_letters: str) -> None:
@@ -160,7 +160,7 @@ class Publisher:
         """How many deliveries were not published, and are dead letters."""
         return self._letters.count
 
-    def __enter__(self) -> Publisher:
+    def __enter__(self) -> StretchPublisher:
         client = self._client.open()
         try:
             self._check(client.broker)

@@ -23,7 +23,7 @@ from tidings.events.intervals import BEFORE, Cut, Intervals, Span, after_prefix
 from tidings.events.sets import Elements, Sets
 from tidings.events.strings import ANY, IsA, Like, Strings, StringTest
 from tidings.events.values import NUMBER, TIME, domain_of, microseconds, scalar
-from tidings.spark.columns.attributes import NESTED, Attribute, Kind
+from tidings.spark.columns.attributes import NESTED, AttributeColumn, Kind
 
 Truth: TypeAlias = bool | Column
 
@@ -31,14 +31,14 @@ _SMALLEST: Final = -(2**63)
 _LARGEST: Final = 2**63 - 1
 
 
-def condition(filter: Filter, attributes: Mapping[str, Attribute]) -> Column:
+def condition(filter: Filter, attributes: Mapping[str, AttributeColumn]) -> Column:
     """The filter on rows with these attributes; true or false, never null."""
     return _as_column(_either(*[_conjunction(c, attributes) for c in filter.conjunctions]))
 
 
 def condition_of_kinds(
     filter: Filter,
-    attributes: Mapping[str, list[Attribute]],
+    attributes: Mapping[str, list[AttributeColumn]],
     mentioned: Mapping[str, Column] | None = None,
 ) -> Column:
     """The filter on rows in which an attribute has several columns, of which one is used at most.
@@ -63,7 +63,7 @@ def condition_of_kinds(
     )
 
 
-def _among_kinds(constraint: Constraint, kinds: list[Attribute]) -> Truth:
+def _among_kinds(constraint: Constraint, kinds: list[AttributeColumn]) -> Truth:
     found = _either(*[_both(a.is_present, _inside(constraint, a)) for a in kinds])
     if not constraint.absent:
         return found
@@ -75,7 +75,7 @@ def either(conditions: Iterable[Column]) -> Column:
     return _as_column(_either(*conditions))
 
 
-def _conjunction(conjunction: Conjunction, attributes: Mapping[str, Attribute]) -> Truth:
+def _conjunction(conjunction: Conjunction, attributes: Mapping[str, AttributeColumn]) -> Truth:
     return _both(
         *[
             _constraint(constraint, attributes[name]) if name in attributes else constraint.absent
@@ -84,7 +84,7 @@ def _conjunction(conjunction: Conjunction, attributes: Mapping[str, Attribute]) 
     )
 
 
-def _constraint(constraint: Constraint, attribute: Attribute) -> Truth:
+def _constraint(constraint: Constraint, attribute: AttributeColumn) -> Truth:
     present = attribute.is_present
     inside = _inside(constraint, attribute)
     if constraint.absent:
@@ -92,7 +92,7 @@ def _constraint(constraint: Constraint, attribute: Attribute) -> Truth:
     return _both(present, inside)
 
 
-def _inside(constraint: Constraint, attribute: Attribute) -> Truth:
+def _inside(constraint: Constraint, attribute: AttributeColumn) -> Truth:
     """Whether a value that is there is admitted."""
     part = constraint.parts.get(attribute.kind.domain)
     value, kind = attribute.value, attribute.kind

@@ -31,7 +31,7 @@ from tidings.spark.archiving.archive import archive
 from tidings.spark.bulk.bulk import Keeper
 from tidings.spark.bulk.registrations import ALL
 from tidings.spark.delivering.lock import locked
-from tidings.spark.delivering.tally import METRICS, Report, Tally
+from tidings.spark.delivering.tally import METRICS, DeliverReport, Tally
 from tidings.spark.failures import cause
 from tidings.spark.streams.absence import OnGap, Patience
 
@@ -76,10 +76,10 @@ def deliver(
     inbox: str | Path | None = None,
     skip_gaps: bool = False,
     ready: Callable[[bool], Any] | None = None,
-    progress: Callable[[Report], Any] | None = None,
+    progress: Callable[[DeliverReport], Any] | None = None,
     stop: threading.Event | None = None,
     options: dict[str, str] | None = None,
-) -> Report:
+) -> DeliverReport:
     """Serve the bulk subscriptions of a network until `stop` is set; returns how it went.
 
     `folder` is where the table of subscriptions and the checkpoint are: run again with the same
@@ -260,9 +260,9 @@ def _followed(
     query: StreamingQuery,
     registrar: _Registrar,
     beginning: _Beginning,
-    progress: Callable[[Report], Any] | None,
+    progress: Callable[[DeliverReport], Any] | None,
     stop: threading.Event,
-) -> Report:
+) -> DeliverReport:
     tally = Tally()
     while not stop.wait(_GLANCE):
         if registrar.problem is not None:

@@ -14,7 +14,7 @@ from tidings.client.login import Login
 from tidings.events import TidingsError
 from tidings.protocol.epochs import comes_after, is_closed
 from tidings.protocol.requests import Cursor, Since
-from tidings.spark.format.options import Reading
+from tidings.spark.format.options import ReadOptions
 from tidings.spark.streams.absence import gap
 from tidings.spark.streams.places import ends, ticks_before
 
@@ -35,7 +35,7 @@ class Bounds(msgspec.Struct, frozen=True):
         return msgspec.json.decode(text, type=cls)
 
 
-def find_bounds(options: Reading) -> Bounds:
+def find_bounds(options: ReadOptions) -> Bounds:
     """Where the streams are that can be reached now; `TidingsError` if one that is named cannot."""
     last = ends(options.login)
     _check_known("since", options.since, last)

@@ -43,7 +43,7 @@ _SPARKS: Final = frozenset({"checkpointlocation", "queryname"})
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReadOptions:
     """What to read, and how."""
 
     login: Login
@@ -65,7 +65,7 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Writing:
+class WriteOptions:
     """Where to publish, and what to keep for it."""
 
     login: Login
@@ -80,7 +80,7 @@ class Writing:
     """The columns by which a row is known that is not published."""
 
 
-def reading(options: Mapping[str, str], *, is_stream: bool) -> Reading:
+def reading(options: Mapping[str, str], *, is_stream: bool) -> ReadOptions:
     """The options of a source; `TidingsError` says what is wrong with them."""
     said = _known(options, _READING, more=_UNTOLD)
     if is_stream and "until" in said:
@@ -97,7 +97,7 @@ def reading(options: Mapping[str, str], *, is_stream: bool) -> Reading:
             "option deadLetters: who reads publishes nothing that could be refused, but with "
             "deliver = true; leave it out"
         )
-    return Reading(
+    return ReadOptions(
         login=_login(said),
         filter=Filter.parse(said["filter"]) if "filter" in said else Filter.all(),
         since=_place("since", said, None if is_stream else "begin"),
@@ -128,14 +128,14 @@ def may_be_batch(options: Mapping[str, str]) -> bool:
     return {name.lower() for name in options}.isdisjoint(name.lower() for name in others)
 
 
-def writing(options: Mapping[str, str]) -> Writing:
+def writing(options: Mapping[str, str]) -> WriteOptions:
     """The options of a sink; `TidingsError` says what is wrong with them."""
     said = _known(options, _WRITING)
     login = _login(said)
     _check_single(login)
     checkpoint = options.get("checkpointLocation")
     folder = said.get("staging") or (None if checkpoint is None else f"{checkpoint}/tidings")
-    return Writing(
+    return WriteOptions(
         login=login,
         staging=None if folder is None else folder_of("staging", folder),
         dead_letters=_folder("deadLetters", said),

@@ -37,7 +37,7 @@ from tidings.protocol.requests import Cursor
 from tidings.spark.bulk.judging import Judged, Table, index_of, wanted
 from tidings.spark.bulk.publishing import TICKS, Delivering, delivered, lanes
 from tidings.spark.format.bounds import Bounds, left, lost
-from tidings.spark.format.options import Reading, time_text
+from tidings.spark.format.options import ReadOptions, time_text
 from tidings.spark.format.rows import RowBatches
 from tidings.spark.streams.absence import gap
 from tidings.spark.streams.places import ends, ends_at, ticks_before
@@ -52,7 +52,7 @@ _BEGIN: Final = "begin"
 class BatchReader(DataSourceReader):
     """Reads what lies between two places in the streams."""
 
-    def __init__(self, options: Reading, bounds: Bounds, schema: StructType) -> None:
+    def __init__(self, options: ReadOptions, bounds: Bounds, schema: StructType) -> None:
         RowBatches(schema)  # is there such a column?
         self._options, self._bounds, self._schema = options, bounds, schema
 
@@ -70,7 +70,7 @@ class BatchReader(DataSourceReader):
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads the streams as they grow."""
 
-    def __init__(self, options: Reading, schema: StructType) -> None:
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
         if not options.deliver:
             RowBatches(schema, judged=options.subscriptions is not None)
         self._options, self._schema = options, schema
@@ -231,7 +231,7 @@ def _shares(start: Cursor, end: Cursor, most: int) -> Cursor:
 
 
 def _batches(
-    partition: InputPartition, options: Reading, schema: StructType
+    partition: InputPartition, options: ReadOptions, schema: StructType
 ) -> Iterator[pa.RecordBatch]:
     filter = options.filter
     fail, is_judged = options.on_mismatch == "fail", options.subscriptions is not None

@@ -34,7 +34,7 @@ from pyspark.sql.types import StructType
 from tidings.client import Client, PublishRefusedForNow
 from tidings.events import Notification, TidingsError
 from tidings.spark.format.notifications import PLAIN, Notifications
-from tidings.spark.format.options import Writing
+from tidings.spark.format.options import WriteOptions
 from tidings.spark.format.staging import Manifest, Row, Staging
 from tidings.spark.letters import DeadLetters
 
@@ -66,7 +66,7 @@ class _Writer:
     _resumes: bool
     """Whether another process goes on if this one is killed, under the same session's name."""
 
-    def __init__(self, options: Writing, schema: StructType, *, overwrite: bool) -> None:
+    def __init__(self, options: WriteOptions, schema: StructType, *, overwrite: bool) -> None:
         if overwrite:
             raise TidingsError("what is published stays published: use mode append, or update")
         self._options = options
@@ -257,7 +257,7 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
 
     _resumes = True
 
-    def __init__(self, options: Writing, schema: StructType, *, overwrite: bool) -> None:
+    def __init__(self, options: WriteOptions, schema: StructType, *, overwrite: bool) -> None:
         super().__init__(options, schema, overwrite=overwrite)
         if options.staging is None:
             raise TidingsError(
@@ -294,7 +294,7 @@ class BatchWriter(_Writer, DataSourceArrowWriter):
 
     _resumes = False
 
-    def __init__(self, options: Writing, schema: StructType, *, overwrite: bool) -> None:
+    def __init__(self, options: WriteOptions, schema: StructType, *, overwrite: bool) -> None:
         super().__init__(options, schema, overwrite=overwrite)
         shared = Path(tempfile.gettempdir()) / f"tidings-staging-{os.getuid()}"
         self._folder = options.staging or str(shared)

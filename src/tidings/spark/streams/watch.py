@@ -20,7 +20,7 @@ _PATIENCE: Final = 10.0
 """Seconds for an answer: then it is asked again, since a stream may have gone."""
 
 
-class Watch:
+class EndsWatch:
     """Knows where the streams end, as of a moment ago; use it with `with`.
 
     A broker that goes away is waited for. `TidingsError` if it is not there at the beginning, or
@@ -35,7 +35,7 @@ class Watch:
         self._thread = LoopThread()
         self._watching: Future[None]
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> EndsWatch:
         self._thread.start()
         self._watching = self._thread.begin(self._watch())
         self._watching.add_done_callback(lambda _: self._news.set())

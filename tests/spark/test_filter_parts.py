@@ -20,7 +20,7 @@ from tidings.lakes.portions import Piece, portions, read
 from tidings.lakes.search import Question
 from tidings.matching.named import NamedIndex
 from tidings.spark.matching.asking import Asking
-from tidings.spark.matching.parts import Concerned, cut, needed
+from tidings.spark.matching.filter_parts import Concerned, cut, needed
 
 Rows = tuple[Columns, list[pa.RecordBatch]]
 

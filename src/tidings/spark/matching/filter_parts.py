@@ -1,4 +1,4 @@
-"""Parts: a set of filters cut into smaller ones, each of which concerns some events only.
+"""Filter parts: a set of filters cut into smaller ones, each of which concerns some events only.
 
 A filter that asks for a value, `symbol = 'DIS' AND price > 100`, goes to the part that its value
 is hashed to; an event is shown to the parts that its own values are hashed to. The attribute is
@@ -34,7 +34,7 @@ _MEMORY_PER_BYTE: Final = 1.6
 """What a process grows by for each byte that an index says it has."""
 
 
-class Part(NamedTuple):
+class FilterPart(NamedTuple):
     """Some of the filters, and which events to show them."""
 
     filters: dict[Any, Filter]
@@ -42,20 +42,20 @@ class Part(NamedTuple):
     """The part's number among those with values; None: it sees every event."""
 
 
-class Stored(NamedTuple):
+class StoredPart(NamedTuple):
     """A part of the filters, as tasks find it."""
 
     path: str
     names: list[str]
     """The attributes that they speak of."""
     number: int | None
-    """See `Part`."""
+    """See `FilterPart`."""
 
 
-class Parts(NamedTuple):
+class FilterParts(NamedTuple):
     """All parts of a set."""
 
-    parts: list[Part]
+    parts: list[FilterPart]
     valued: int
     """How many of them have values."""
     attributes: list[str]
@@ -80,10 +80,10 @@ def needed(filters: Mapping[Any, Filter], memory: int) -> int:
     return max(1, -int(-len(values) * each // memory))
 
 
-def cut(filters: Mapping[Any, Filter], count: int) -> Parts:
+def cut(filters: Mapping[Any, Filter], count: int) -> FilterParts:
     """The filters in about `count` parts of similar size."""
     if count <= 1:
-        return Parts([Part(dict(filters), None)], 0, [])
+        return FilterParts([FilterPart(dict(filters), None)], 0, [])
     chosen = _chosen(filters)
     with_values = sum(name is not None for name in chosen)
     general = round(count * (len(filters) - with_values) / max(1, len(filters)))
@@ -100,9 +100,9 @@ def cut(filters: Mapping[Any, Filter], count: int) -> Parts:
             continue
         for number, share in _shares(filter_, name, valued).items():
             by_value[number][key] = share
-    parts = [Part(held, number) for number, held in enumerate(by_value) if held]
-    parts += [Part(held, None) for held in seen_by_all if held]
-    return Parts(parts, valued, sorted({name for name in chosen if name is not None}))
+    parts = [FilterPart(held, number) for number, held in enumerate(by_value) if held]
+    parts += [FilterPart(held, None) for held in seen_by_all if held]
+    return FilterParts(parts, valued, sorted({name for name in chosen if name is not None}))
 
 
 def _chosen(filters: Mapping[Any, Filter]) -> list[str | None]:
