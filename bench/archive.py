@@ -31,7 +31,7 @@ from tidings.workloads import sparse
 WAYS = ("none", "local[1]", "local[2]")
 WANTED = 100_000
 _DISTINCT = 100_000
-"""So many different events; they are published again and again."""
+"""Different events, which are published again and again."""
 
 
 @dataclass(frozen=True)

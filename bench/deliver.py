@@ -45,7 +45,7 @@ _STEP = 0.01
 _WARM = 20.0
 """Seconds at full rate before anything is measured: Java compiles what it does often."""
 _QUIET = 15.0
-"""After so many seconds without a delivery, all is delivered."""
+"""Seconds without a delivery after which all is delivered."""
 _PROGRAM = [sys.executable, "-m", "bench.deliver"]
 
 

@@ -46,7 +46,7 @@ def test_registrations_are_counted_on_a_terminal(
     assert shown[1] == "0 of 3,001 registered"
     assert shown[-2].endswith(" of 3,001 registered, 1,024/s")
     assert shown[-1] == ""
-    assert 20 < len(shown) < 40, "so often that one can see it, and no oftener"
+    assert 20 < len(shown) < 40, "often enough to be seen, and no oftener"
 
 
 def test_elsewhere_there_is_a_line_every_ten_seconds(

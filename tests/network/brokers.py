@@ -26,7 +26,7 @@ from tidings.protocol.addresses import Address
 from tidings.protocol.records import unpack_value
 
 PATIENCE = 30.0
-"""Seconds until a test gives up: none of them waits for so long unless something is wrong."""
+"""Seconds until a test gives up: none of them waits that long unless something is wrong."""
 
 USUAL = (sys.executable, "-m", "tidings.cli")
 """The program that brokers are started with,"""

@@ -40,7 +40,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> Rows:
 
 
 def found(rows: Rows, wanted: dict[str, Filter], count: int) -> dict[str, list[str]]:
-    """Which keys each event finds, with the filters in so many parts."""
+    """Which keys each event finds, with the filters in this many parts."""
     columns, batches = rows
     divided = cut(wanted, count)
     keys: dict[str, list[str]] = {id_: [] for batch in batches for id_ in batch["id"].to_pylist()}

@@ -55,14 +55,14 @@ Make: TypeAlias = Callable[[dict[str, Any], dict[str, Span]], Node]
 
 _RETRY: Final = 1.0
 _TRIES: Final = 5
-"""Times that the log is read, a second apart, before whoever wants that is told it cannot be."""
+"""Times that the log is read, a second apart, before a reader is told that it cannot be."""
 
 
 _Found: TypeAlias = tuple[int, int, tuple[Event, ...]]
 
 
 class Linker(Protocol):
-    """Whoever connects to neighbours."""
+    """What connects to neighbours."""
 
     def meet(self, name: str, address: str) -> None:
         """There is another neighbour, or one that there was is one again."""
@@ -186,7 +186,7 @@ class Host:
         self.commits.gathered(1)
 
     def took(self, size: int, *, hold: Callable[[], None], resume: Callable[[], None]) -> None:
-        """So many bytes of input have been handled; if that was too much for now, hold back."""
+        """This many bytes of input have been handled; if that was too much for now, hold back."""
         commits = self.commits
         commits.bundle.size += size
         if commits.is_congested:
@@ -346,7 +346,7 @@ class Host:
     async def trim(
         self, *, before: float | None, size: int | None, upto: Mapping[str, int] | None = None
     ) -> None:
-        """Let go of events that are older, or more than so many bytes: see `Disk.trim`."""
+        """Let go of events older than a time, and of the oldest above a size: see `Disk.trim`."""
         await asyncio.to_thread(self.store.trim, before=before, size=size, upto=upto)
         for stream, span in self.store.spans().items():
             if span.first > self._firsts.get(stream, 1):

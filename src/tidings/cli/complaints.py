@@ -40,7 +40,7 @@ def clear_line() -> None:
 
 
 def shortened(text: str, most: int) -> str:
-    """The text on one line of at most so many characters, without control characters.
+    """The text on one line of at most `most` characters, without control characters.
 
     >>> shortened("a rather long text", 9)
     'a rather…'

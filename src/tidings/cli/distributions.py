@@ -26,7 +26,7 @@ _LAST: Final = 9000
 """Years. Times before and after stand for "always" and "never": they would take all the room, and
 an axis that has room for its margins as well cannot end at the last day that there is."""
 _LONGEST: Final = 16
-"""Of a string so much is shown."""
+"""Characters of a string that are shown."""
 
 
 def draw(statistics: Statistics, path: Path) -> Path:

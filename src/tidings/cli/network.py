@@ -26,7 +26,7 @@ from tidings.simulation.topology import Link, Topology
 
 _PAUSE: Final = 2.0
 _MOST: Final = 1000
-"""So many brokers are asked, not more."""
+"""Brokers that are asked, at most."""
 
 
 class NetworkStatus(NamedTuple):

@@ -75,7 +75,7 @@ def _publish_stdin(client: PlainClient, rate: float | None, *, strict: bool, ski
 
 
 def paced(events: Iterator[Notification], rate: float) -> Iterator[Notification]:
-    """The events, so many a second at most; none is made up for when they come late."""
+    """The events, at most `rate` in a second; what came late is not made up for."""
     due = time.monotonic()
     for event in events:
         now = time.monotonic()

@@ -27,7 +27,7 @@ from tidings.spark.statistics.statistics import Findings, statistics
 _SHOWN: Final = 20
 """Rows of a table in the report."""
 _PUBLISHED: Final = 1_000
-"""Of filters, mergers and overlaps, so many each are published."""
+"""Filters, and as many mergers and overlaps, that are published."""
 _STRINGS: Final = 5
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _MOST_UNWRITTEN: Final = 1_000
 _GRACE: Final = 1.0
-"""An event that was published just before a time may take so many seconds to come."""
+"""Seconds that an event which was published just before a time may take to come."""
 
 
 def subscribe(

@@ -64,7 +64,7 @@ class Event(Mapping[str, Any]):
 
     @property
     def seconds(self) -> float:
-        """The same in seconds since 1970, just as its broker has it."""
+        """When its broker took it, in seconds since 1970 and not cut."""
         return self._event.time
 
     @property
@@ -74,7 +74,7 @@ class Event(Mapping[str, Any]):
 
     @property
     def position(self) -> Cursor:
-        """The same, as a mapping from streams to ticks."""
+        """The subscription's position up to and with this event: for each stream a tick."""
         return {**self._others, self._event.stream: self._event.tick}
 
     def ack(self) -> Awaitable[None]:
@@ -87,7 +87,7 @@ class Event(Mapping[str, Any]):
         return self._source.acknowledge(self)
 
     def ack_soon(self) -> None:
-        """The same without waiting: the broker is told within a fifth of a second.
+        """As `ack`, but without waiting: the broker is told within a fifth of a second.
 
         Far cheaper than `ack` for each event by itself. After a crash, what the broker was not
         told by then comes again. `Client.flush` waits until all of it is on disk.

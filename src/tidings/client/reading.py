@@ -215,7 +215,7 @@ class Reading:
     # -- acknowledgements ----------------------------------------------------------------------
 
     def acknowledge(self, event: Event) -> Awaitable[None]:
-        """The same as `acknowledge_soon`: a pure reading cannot wait."""
+        """What `acknowledge_soon` does: a pure reading cannot wait."""
         self.acknowledge_soon(event)
         return DONE
 

@@ -46,7 +46,7 @@ def to_table(events: Sequence[Happened], schema: pa.Schema) -> pa.Table:
 
 
 def rows_to_table(stream: str, rows: Rows, schema: pa.Schema) -> pa.Table:
-    """The same of events in their lightest form."""
+    """Events in their lightest form as rows: all columns of `schema`, and behind them new ones."""
     streams = pa.repeat(pa.scalar(stream, pa.string()), len(rows.ticks))
     ticks = pa.array(rows.ticks, pa.int64())
     seconds = np.array(rows.times, np.float64)

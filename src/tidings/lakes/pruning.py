@@ -95,7 +95,7 @@ class Window(NamedTuple):
         )
 
     def condition(self) -> Any:
-        """The same of single rows, for Arrow to check; None if all are inside."""
+        """Whether a row lies inside, as an expression of Arrow's; None if all do."""
         stream, tick, when = pc.field("stream"), pc.field("tick"), pc.field("time")
         parts = []
         if self.since.time is not None:

@@ -142,7 +142,7 @@ class Question:
     filter: Filter
     window: Window
     version: int | None = None
-    """That of the table, for those who ask several times; None: as it is when they ask."""
+    """The version of the table, for those who ask several times; None for the newest."""
 
     @classmethod
     def of(
@@ -157,7 +157,7 @@ class Question:
         return cls(Path(lake).absolute(), wanted, Window.of(since, until))
 
     def pinned(self) -> Question:
-        """The same of the lake as it is now, whatever is added: columns and files fit together."""
+        """This question about the lake as it is now, whatever is added later."""
         return replace(self, version=self.table().version())
 
     def search(self) -> Search:

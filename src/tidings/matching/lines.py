@@ -60,7 +60,7 @@ def number_key(value: float) -> int:
 
 
 def number_keys(values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    """The same of many."""
+    """The keys of many numbers, which are all below BIG."""
     bits = values.view(np.int64)
     return np.where(bits >= 0, bits, -(bits & 0x7FFFFFFFFFFFFFFF))
 
@@ -116,7 +116,7 @@ class Lines:
         return number
 
     def with_interned(self, numbers: list[int]) -> Lines:
-        """The same lines, with only these of the interned values, renumbered in this order."""
+        """These lines with only some of the interned values, renumbered in the given order."""
         fewer = Lines()
         fewer.lines, fewer.by_attribute, fewer._numbers = (
             self.lines,

@@ -34,7 +34,7 @@ class Matcher(Protocol):
         """The keys whose filter matches."""
 
     def match_some(self, notifications: Sequence[Notification]) -> list[list[Any]]:
-        """The same for each of several events."""
+        """For each of several events the keys whose filter matches."""
 
     def match_batch(self, events: Any) -> tuple[Any, Any]:
         """The numbers of the events and the keys of all matches."""

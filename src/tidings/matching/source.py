@@ -151,7 +151,7 @@ class Source:
         )
 
     def with_lines(self, lines: Lines) -> tuple[Source, Lines]:
-        """The same with fewer interned values, if most of `lines` are not used any more."""
+        """These rows, with fewer interned values if most of those of `lines` are no longer used."""
         kinds = np.array([line.is_interned for line in lines.lines], bool)
         cut_line = np.repeat(self.cond_line, np.diff(self.cut_off))
         places = np.flatnonzero(kinds[cut_line] | (np.abs(self.codes) > BIG_KEY))

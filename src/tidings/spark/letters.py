@@ -61,7 +61,7 @@ class DeadLetters:
 
 
 def _in_words(value: Any) -> Any:
-    """The same, but for numbers that JSON does not have, which would become null."""
+    """The value, with numbers that JSON does not have as text: they would become null."""
     match value:
         case float() if not isfinite(value):
             return str(value)

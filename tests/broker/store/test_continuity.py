@@ -361,7 +361,7 @@ from tests.broker.store.test_sqlite import opened
 STEPS = {"open", "write", "pwrite", "fsync", "fdatasync", "rename", "unlink", "execute", "close"}
 
 def killed_at(step, folder):
-    "Whether the process dies, as its store makes so many system calls and queries."
+    "Whether the process dies, as its store makes this many system calls and queries."
     child = os.fork()
     if child:
         return os.waitpid(child, 0)[1] == signal.SIGKILL

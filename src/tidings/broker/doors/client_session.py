@@ -76,7 +76,7 @@ class ClientSession:
         self.name = f"{principal}/{name}"
         """The name under which it publishes."""
         self.session = f"{self.name}#{next(_NUMBERS)}"
-        """The same with a number, which tells it from earlier sessions of that name."""
+        """The name with a number, which tells this session from earlier ones of that name."""
         self._watched: dict[str, Filter] = {}
         """The filter of each of its watches, by id."""
         self._principal = principal

@@ -86,7 +86,7 @@ def publish(
     token: Token = None,
     rate: Annotated[
         float | None,
-        typer.Option("--rate", metavar="N", min=0.001, help="So many a second at most."),
+        typer.Option("--rate", metavar="N", min=0.001, help="Events a second, at most."),
     ] = None,
     advertise: Annotated[
         str | None,
@@ -182,7 +182,7 @@ def subscribe(
     ] = None,
     count: Annotated[
         int | None,
-        typer.Option("--count", metavar="N", min=1, help="End after so many events."),
+        typer.Option("--count", metavar="N", min=1, help="End after this many events."),
     ] = None,
     with_meta: Annotated[
         bool, typer.Option("--with-meta", help="With each event's id, time and cursor.")
@@ -391,7 +391,7 @@ def demo(
     seconds: Annotated[
         float | None,
         typer.Option(
-            "--for", metavar="SECONDS", min=5.0, help="End after so long, else on Ctrl-C."
+            "--for", metavar="SECONDS", min=5.0, help="End after this time, else on Ctrl-C."
         ),
     ] = None,
     rate: Annotated[

@@ -100,7 +100,7 @@ def experiment(
     ] = False,
     runs: Annotated[
         int | None,
-        typer.Option("--runs", metavar="N", min=1, help="Measure each point so often."),
+        typer.Option("--runs", metavar="N", min=1, help="Measurements of each point."),
     ] = None,
     out: Annotated[
         Path | None,

@@ -333,7 +333,7 @@ class _Teller:
 
 
 def _text(event: Mapping[str, Any]) -> str:
-    """The same for equal events, whatever order their sets and attributes come in."""
+    """A text that is the same for equal events, in whichever order their attributes come."""
     return Notification({name: event[name] for name in sorted(event)}).to_json()
 
 

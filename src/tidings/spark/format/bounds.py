@@ -74,7 +74,7 @@ def left(stream: str, last: Cursor) -> int:
 
 
 def _ticks_before(login: Login, since: float, streams: Set[str]) -> Cursor:
-    """The same as `ticks_before`, of all these streams."""
+    """What `ticks_before` says; `TidingsError` if one of the streams cannot be reached."""
     found = ticks_before(login, since, streams)
     for stream in sorted(streams - found.keys()):
         raise TidingsError(f"stream {stream} cannot be reached any more; is its broker up?")

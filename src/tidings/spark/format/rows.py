@@ -48,10 +48,10 @@ from tidings.spark.format.variants import variants
 GENERIC: Final = (
     "id STRING, stream STRING, tick BIGINT, time TIMESTAMP, attributes MAP<STRING,VARIANT>"
 )
-"""The columns, if no others are asked for."""
+"""The columns that are read if no others are asked for."""
 MATCHES: Final = "matches"
 JUDGED: Final = f"{GENERIC}, {MATCHES} ARRAY<STRING>"
-"""The same where events are judged by subscriptions."""
+"""The columns that are read of events that are judged, if no others are asked for."""
 
 _MISFIT: Final = object()
 _EXACT: Final = Context(prec=76)

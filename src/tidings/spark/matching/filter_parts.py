@@ -175,7 +175,7 @@ def _among(values: Iterable[Any]) -> Constraint:
 
 
 def _hashed(value: Any) -> int:
-    """The same for equal values, in every process and from one year to the next."""
+    """A number that is the same for equal values, in every process and from year to year."""
     if value.__class__ is str:
         return crc32(value.encode("utf-8", "surrogatepass"))
     if value.__class__ is bytes:

@@ -33,7 +33,7 @@ def ends(login: Login) -> Cursor:
 
 
 def ends_at(login: Login) -> tuple[str, Cursor]:
-    """The name of the broker, and the same."""
+    """The name of the broker, and the last tick of every stream that can be reached."""
 
     async def ask(client: Client) -> tuple[str, Cursor]:
         last = await ends_known_to(client)
@@ -45,7 +45,7 @@ def ends_at(login: Login) -> tuple[str, Cursor]:
 
 
 async def ends_known_to(client: Client) -> Cursor:
-    """The same, asked by a client that there is."""
+    """The last tick of every stream that can be reached, asked by a client that is open."""
     async with client.subscribe(Filter.none(), since=_LATER) as silence:
         async for _ in silence.until_live():
             pass
