@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 import typer
 
 HERE: Final = "tidings://127.0.0.1:7411"
-"""The broker of who names no other."""
+"""The broker that is asked if none is named."""
 
 SchemaFile = Annotated[
     Path | None,

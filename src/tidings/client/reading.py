@@ -39,7 +39,8 @@ class Told(NamedTuple):
     events: int = 0
     """How many events that were."""
     owner: str = ""
-    """A random text of who takes a durable subscription, and has it until another one takes it."""
+    """A random text that stands for the reader that has a durable subscription, until another one
+    takes it."""
 
 
 class Reading:

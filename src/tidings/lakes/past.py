@@ -37,8 +37,8 @@ def read(
 def served(lake: Lake, filter: Filter | str) -> Filter:
     """The filter to ask a lake and brokers for; `LakeError` if the lake has not all of it.
 
-    It is the given one, but for a lake without the copies that bulk subscribers get: who does not
-    ask for them hears the events themselves, from brokers as from the lake.
+    It is the given one, but for a lake without the copies that bulk subscribers get: a filter that
+    does not ask for them hears the events themselves, from brokers as from the lake.
     """
     wanted = Filter.of(filter)
     held = lake.filter

@@ -65,7 +65,8 @@ class Subscribe(msgspec.Struct, frozen=True, array_like=True, tag=2):
     replace: bool = False
     """Whether a durable subscription with another filter hears this one from now on."""
     owner: str = ""
-    """Who takes a durable subscription. To be told on from `heard`, it must still have it."""
+    """The reader that takes a durable subscription. To be told on from `heard`, it must still have
+    it."""
     is_noted: bool = False
     """`since` was noted elsewhere, by a lake for example, and may name some streams that the node
     has never heard of, as `heard` may. Else a cursor that names one is refused."""
@@ -98,7 +99,7 @@ class Acknowledge(msgspec.Struct, frozen=True, array_like=True, tag=4):
     durable: str | None = None
     """The name of a durable subscription that nobody reads now: its events come from elsewhere."""
     owner: str = ""
-    """Who has a durable subscription that is named in `durable`."""
+    """The reader that has the subscription named in `durable`; see `Subscribe.owner`."""
     number: int = 0
     """Comes back with the answer."""
 

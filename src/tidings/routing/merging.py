@@ -119,7 +119,7 @@ class _Level:
     def apply(self, arrivals: Counts) -> Counts:
         """Follow the arrivals (and departures, if negative); what changes behind this level."""
         touched: dict[Rest, tuple[Conjunction, ...]] = {}
-        # Who goes makes room first, so that a group of one that is replaced stays one.
+        # Those that go make room first, so that a group of one that is replaced stays one.
         for conjunction, change in sorted(arrivals.items(), key=lambda item: item[1]):
             rest = self._rest(conjunction)
             if self._is_news(rest, conjunction, change):

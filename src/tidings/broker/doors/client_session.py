@@ -247,7 +247,7 @@ class ClientSession:
         self._end_watches()
 
     def _watch(self, body: Watch) -> None:
-        """Answer it if this broker knows who wants that; leave out who listens in bulk."""
+        """Answer it if this broker knows who wants that; bulk subscribers do not count."""
         if not self._is_readable(body.id, body.filter):
             return
         if not self._is_advertised(body.filter):
@@ -288,8 +288,8 @@ class ClientSession:
         elif is_of_copies_only(body.filter):
             self._refuse(
                 body.id,
-                f"who looks at {FOR} wants copies for bulk subscribers; they are told only to who "
-                "listens under one of its own names: subscribe(bulk=NAME), or --bulk NAME",
+                f"a filter on {FOR} asks for copies for bulk subscribers; each is told only to a "
+                "client that listens under a name of its own: subscribe(bulk=NAME), or --bulk NAME",
             )
             return
         if body.durable is not None:

@@ -57,7 +57,7 @@ class ReadOptions:
     partition: int
     """Ticks of a stream that make a task of a batch."""
     subscriptions: str | None = None
-    """A lake of registrations: only what they want is read, and who wants it."""
+    """A lake of registrations: only what they want is read, and which of them want it."""
     deliver: bool = False
     """Whether to publish what is wanted for those who want it; rows are then counts."""
     dead_letters: str | None = None
@@ -94,7 +94,7 @@ def reading(options: Mapping[str, str], *, is_stream: bool) -> ReadOptions:
         _check_delivering(said)
     elif "deadLetters" in said:
         raise TidingsError(
-            "option deadLetters: who reads publishes nothing that could be refused, but with "
+            "option deadLetters: reading publishes nothing that could be refused, but with "
             "deliver = true; leave it out"
         )
     return ReadOptions(
