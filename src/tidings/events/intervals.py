@@ -554,7 +554,7 @@ class Intervals:
     def _span_from_plain(cls, order: Order, ends: Any) -> Intervals:
         span = cls.everything(order)
         for word, end in ends.items():
-            span = span.intersect(_COMPARISONS[word](order, _comparable(order, end)))
+            span = span.intersect(COMPARED[word](order, _comparable(order, end)))
         return span
 
     def __eq__(self, other: object) -> bool:
@@ -590,7 +590,7 @@ def _restored(domain: str, inside: bool, cuts: tuple[Cut, ...]) -> Intervals:
     return Intervals(ORDERS[domain], inside, cuts)
 
 
-_COMPARISONS: Final[dict[str, Callable[[Order, Any], Intervals]]] = {
+COMPARED: Final[dict[str, Callable[[Order, Any], Intervals]]] = {
     "eq": Intervals.point,
     "lt": Intervals.below,
     "le": lambda order, value: Intervals.below(order, value, closed=True),

@@ -18,9 +18,8 @@ from fractions import Fraction
 from typing import Any, Final, TypeAlias
 
 from tidings.events import Conjunction, Constraint, Filter, ValueSet
-from tidings.events.constraint import DOMAINS
+from tidings.events.constraint import DOMAINS, is_ordered
 from tidings.events.intervals import NUMBERS, TIMES, Cut, Intervals
-from tidings.events.strings import Strings
 from tidings.events.values import MICROSECOND
 from tidings.routing.reaches import is_single, reach
 
@@ -29,24 +28,9 @@ MOST_COMPARED: Final = 64
 have to be compared pair by pair."""
 
 
-def is_ordered(part: ValueSet) -> bool:
-    """Whether it is made of intervals only: such sets always have a union, and it is exact."""
-    return isinstance(part, Intervals) or (
-        isinstance(part, Strings) and not part.passing and not part.failing
-    )
-
-
 def is_tame(constraint: Constraint) -> bool:
     """Whether pairwise unions of such constraints always exist, whatever the order."""
     return all(map(is_ordered, constraint.parts.values()))
-
-
-def part_of(constraint: Constraint, domain: str) -> Any:
-    """What the constraint says of one domain."""
-    part = constraint.parts.get(domain)
-    if part is None:
-        return DOMAINS[domain].everything if constraint.others else DOMAINS[domain].nothing
-    return part
 
 
 # -- spans -------------------------------------------------------------------------------------
@@ -133,7 +117,7 @@ def cover_of(one: Constraint, other: Constraint) -> Constraint:
     if one == other:
         return one
     domains = one.parts.keys() | other.parts.keys()
-    parts = {d: _cover_of_parts(part_of(one, d), part_of(other, d), d) for d in domains}
+    parts = {d: _cover_of_parts(one.part(d), other.part(d), d) for d in domains}
     return Constraint(parts, others=one.others or other.others, absent=one.absent or other.absent)
 
 
