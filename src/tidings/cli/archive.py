@@ -8,7 +8,7 @@ from pathlib import Path
 
 import typer
 
-from tidings.cli.complaints import remark
+from tidings.cli.complaints import counted, remark
 from tidings.cli.progress import ProgressLine
 from tidings.cli.stopping import stopped_by_signals
 from tidings.client.login import Login
@@ -52,8 +52,7 @@ def archive_events(
     upto = f", up to {report.cursor}" if report.cursor else ""
     rate = report.events / max(report.seconds, 1e-9)
     typer.echo(
-        f"{report.events:,} events archived in {report.commits:,} "
-        f"{'commit' if report.commits == 1 else 'commits'}, "
+        f"{report.events:,} events archived in {counted(report.commits, 'commit')}, "
         f"{report.seconds:.1f} s, {rate:,.0f}/s{upto}",
         err=True,
     )

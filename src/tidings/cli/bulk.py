@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 
-from tidings.cli.complaints import lost, remark
+from tidings.cli.complaints import counted, lost, remark, remark_if_none
 from tidings.cli.progress import ProgressLine, progress
 from tidings.cli.subscribe import Printer, how_to_go_on, interrupt, line
 from tidings.client import CursorTooOld, Event, PlainClient, PlainSubscription
@@ -45,10 +45,9 @@ def subscribe_in_bulk(
     check_name(name)
     if text is not None:
         registration(name, text)  # whatever is wrong with it is said before anybody is asked
+        remark_if_none(Filter.parse(text))
     if until not in (None, "now"):
         raise TidingsError("deliveries come later than events: with --bulk, there is --until now")
-    if text is not None and Filter.parse(text) == Filter.none():
-        remark("this filter can never match")
     signal.signal(signal.SIGTERM, interrupt)
     printer = _BulkPrinter(sys.stdout.buffer, with_meta=with_meta)
     try:
@@ -76,7 +75,7 @@ def subscribe_in_bulk(
         pass
     except CursorTooOld as problem:
         raise how_to_go_on(problem) from None
-    remark(f"{printer.count:,} {'event' if printer.count == 1 else 'events'}")
+    remark(counted(printer.count, "event"))
     return 0
 
 

@@ -7,59 +7,57 @@ from typing import Annotated, Any, Final
 
 import typer
 
+
+def option(usage: str, help: str, **more: Any) -> Any:
+    """An option, as its help shows it: `--store DIR`, or `--strict` if it takes no value."""
+    flag, _, metavar = usage.partition(" ")
+    return typer.Option(flag, metavar=metavar or None, help=help, **more)
+
+
+def argument(metavar: str, help: str) -> Any:
+    """An argument, as its help shows it."""
+    return typer.Argument(metavar=metavar, help=help)
+
+
 HERE: Final = "tidings://127.0.0.1:7411"
 """The broker that is asked if none is named."""
 
 SchemaFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--schema",
-        metavar="FILE",
-        help="A TOML file that declares attributes and event types.",
-    ),
+    Path | None, option("--schema FILE", "A TOML file that declares attributes and event types.")
 ]
 Url = Annotated[
     str,
-    typer.Option(
-        "--url",
-        metavar="URL",
+    option(
+        "--url URL",
+        "The broker: tidings://HOST:PORT, or several with commas, or tidings+tls://.",
         envvar="TIDINGS_URL",
         show_envvar=True,
-        help="The broker: tidings://HOST:PORT, or several with commas, or tidings+tls://.",
     ),
 ]
 Token = Annotated[
     str | None,
-    typer.Option(
-        "--token",
-        metavar="TOKEN",
+    option(
+        "--token TOKEN",
+        "Proves who you are; better in the environment than here, where others see it.",
         envvar="TIDINGS_TOKEN",
         show_envvar=True,
-        help="Proves who you are; better in the environment than here, where others see it.",
     ),
 ]
 Authority = Annotated[
     str | None,
-    typer.Option(
-        "--authority",
-        metavar="FILE",
-        help="With TLS: who signed the broker's certificate, if not a public authority.",
+    option(
+        "--authority FILE",
+        "With TLS: who signed the broker's certificate, if not a public authority.",
     ),
 ]
 Master = Annotated[
-    str,
-    typer.Option(
-        "--master",
-        metavar="MASTER",
-        help="Where Spark runs: local[*], spark://HOST:PORT, yarn, …",
-    ),
+    str, option("--master MASTER", "Where Spark runs: local[*], spark://HOST:PORT, yarn, …")
 ]
 MasterOrNone = Annotated[
     str,
-    typer.Option(
-        "--master",
-        metavar="MASTER",
-        help="Where Spark runs: local[*], spark://HOST:PORT, yarn, …; none: without Spark.",
+    option(
+        "--master MASTER",
+        "Where Spark runs: local[*], spark://HOST:PORT, yarn, …; none: without Spark.",
     ),
 ]
 

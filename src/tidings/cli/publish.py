@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from typing import IO, Final
 
-from tidings.cli.complaints import complain, lost, remark, shortened
+from tidings.cli.complaints import complain, counted, lost, remark, shortened
 from tidings.cli.match import arrivals
 from tidings.cli.progress import progress
 from tidings.client import ClientClosed, PlainClient
@@ -67,10 +67,9 @@ def _publish_stdin(client: PlainClient, rate: float | None, *, strict: bool, ski
             kept, code = lines.sent - lines.turned_down, _INTERRUPTED
         seconds = time.monotonic() - began
     lines.report()
-    events_ = "event" if kept == 1 else "events"
     pace = f" in {seconds:.1f} s, {kept / seconds:,.0f} a second" if seconds > 1 else ""
     before = f", after {lines.skipped:,} that were published before" if lines.skipped else ""
-    remark(f"{kept:,} {events_} published{pace}{before}")
+    remark(f"{counted(kept, 'event')} published{pace}{before}")
     return code
 
 

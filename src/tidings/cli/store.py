@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
 
 import typer
 
-from tidings.broker.configuration import Configuration
+from tidings.broker.configuration import USUAL, Configuration
 from tidings.broker.store.backup import Restored, back_up, renew, restore
 from tidings.broker.store.check import CheckReport, check
 from tidings.cli.complaints import complain
 from tidings.cli.progress import ProgressLine
 from tidings.events import TidingsError
 from tidings.protocol import Span
-
-_USUAL: Final = Path("tidings.toml")
 
 
 def check_store(folder: Path | None, config: Path | None) -> bool:
@@ -85,9 +82,9 @@ def _store(folder: Path | None, config: Path | None) -> tuple[Path, str | None]:
         raise TidingsError("give a folder or a configuration, not both")
     if folder is not None:
         return folder, None
-    if config is None and not _USUAL.exists():
+    if config is None and not USUAL.exists():
         raise TidingsError("say which store: its folder, or --config with the broker's file")
-    configuration = Configuration.load(config or _USUAL)
+    configuration = Configuration.load(config or USUAL)
     return Path(configuration.store), configuration.name
 
 

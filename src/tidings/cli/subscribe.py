@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from types import FrameType
 from typing import IO, TYPE_CHECKING, Final, Literal
 
-from tidings.cli.complaints import lost, remark
+from tidings.cli.complaints import counted, lost, remark, remark_if_none
 from tidings.client import CursorTooOld, Event, PlainClient, PlainSubscription
 from tidings.client.login import Login
 from tidings.events import Filter, Notification, TidingsError
@@ -47,9 +47,7 @@ def subscribe(
             "a durable subscription acknowledges all that it is told, so it cannot leave out what "
             "came after a time; it can end when it has caught up: --until now"
         )
-    if wanted == Filter.none():
-        why = "; ".join(wanted.reasons)
-        remark(f"this filter can never match{': ' if why else ''}{why}")
+    remark_if_none(wanted)
     signal.signal(signal.SIGTERM, interrupt)
     printer = Printer(sys.stdout.buffer, with_meta=with_meta)
     try:
@@ -79,7 +77,7 @@ def subscribe(
         missed = gone = doubted = 0
     except CursorTooOld as problem:
         raise how_to_go_on(problem) from None
-    said = f"{printer.count:,} {'event' if printer.count == 1 else 'events'}"
+    said = counted(printer.count, "event")
     said += f", {missed:,} missed since the reader was too slow" if missed else ""
     remark(said + (f", up to {gone:,} lost that no broker keeps any more" if gone else ""))
     if doubted:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tidings.cli.complaints import failures_told
-from tidings.cli.options import HERE, Authority, Token, Url, login
+from tidings.cli.options import HERE, Authority, Token, Url, argument, login, option
 
 commands = typer.Typer()
 
@@ -16,19 +16,13 @@ commands = typer.Typer()
 @commands.command()
 def up(
     config: Annotated[
-        Path | None,
-        typer.Option("--config", metavar="FILE", help="Else tidings.toml, if it is there."),
+        Path | None, option("--config FILE", "Else tidings.toml, if it is there.")
     ] = None,
     listen: Annotated[
-        str | None,
-        typer.Option("--listen", metavar="HOST:PORT", help="Where; port 0 finds a free one."),
+        str | None, option("--listen HOST:PORT", "Where; port 0 finds a free one.")
     ] = None,
-    store: Annotated[
-        Path | None, typer.Option("--store", metavar="DIR", help="Where events are kept.")
-    ] = None,
-    name: Annotated[
-        str | None, typer.Option("--name", metavar="NAME", help="What its stream is called.")
-    ] = None,
+    store: Annotated[Path | None, option("--store DIR", "Where events are kept.")] = None,
+    name: Annotated[str | None, option("--name NAME", "What its stream is called.")] = None,
 ) -> None:
     """Run a broker.
 
@@ -79,30 +73,23 @@ def up(
 @commands.command()
 def publish(
     event: Annotated[
-        str | None,
-        typer.Argument(metavar="EVENT", help="A JSON object; none reads them from stdin."),
+        str | None, argument("EVENT", "A JSON object; none reads them from stdin.")
     ] = None,
     url: Url = HERE,
     token: Token = None,
     rate: Annotated[
-        float | None,
-        typer.Option("--rate", metavar="N", min=0.001, help="Events a second, at most."),
+        float | None, option("--rate N", "Events a second, at most.", min=0.001)
     ] = None,
     advertise: Annotated[
-        str | None,
-        typer.Option("--advertise", metavar="FILTER", help="Say first what will be published."),
+        str | None, option("--advertise FILTER", "Say first what will be published.")
     ] = None,
     name: Annotated[
-        str | None,
-        typer.Option("--name", metavar="NAME", help="The session's name, else a random one."),
+        str | None, option("--name NAME", "The session's name, else a random one.")
     ] = None,
     authority: Authority = None,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Stop at the first line that is wrong.")
-    ] = False,
+    strict: Annotated[bool, option("--strict", "Stop at the first line that is wrong.")] = False,
     resume: Annotated[
-        bool,
-        typer.Option("--resume", help="Leave out what was published before under this --name."),
+        bool, option("--resume", "Leave out what was published before under this --name.")
     ] = False,
 ) -> None:
     """Publish an event, or those that stdin has.
@@ -149,65 +136,47 @@ def publish(
 @commands.command()
 def subscribe(
     context: typer.Context,
-    filter: Annotated[
-        str | None, typer.Argument(metavar="FILTER", help="A filter, in quotes.")
-    ] = None,
+    filter: Annotated[str | None, argument("FILTER", "A filter, in quotes.")] = None,
     url: Url = HERE,
     token: Token = None,
     durable: Annotated[
-        str | None,
-        typer.Option(
-            "--durable", metavar="NAME", help="Go on where the last one of this name has ended."
-        ),
+        str | None, option("--durable NAME", "Go on where the last one of this name has ended.")
     ] = None,
     since: Annotated[
-        str | None,
-        typer.Option(
-            "--since", metavar="WHEN", help="Begin with: begin, a time, -10m, or a cursor."
-        ),
+        str | None, option("--since WHEN", "Begin with: begin, a time, -10m, or a cursor.")
     ] = None,
     replace: Annotated[
-        bool, typer.Option("--replace", help="Give a durable subscription another filter.")
+        bool, option("--replace", "Give a durable subscription another filter.")
     ] = False,
     forget: Annotated[
-        bool,
-        typer.Option("--forget", help="Let the broker forget a durable subscription, and end."),
+        bool, option("--forget", "Let the broker forget a durable subscription, and end.")
     ] = False,
     here: Annotated[
-        bool, typer.Option("--here", help="Begin a durable one, though it may live elsewhere.")
+        bool, option("--here", "Begin a durable one, though it may live elsewhere.")
     ] = False,
     until: Annotated[
-        str | None,
-        typer.Option("--until", metavar="WHEN", help="End: now (once caught up), or at a time."),
+        str | None, option("--until WHEN", "End: now (once caught up), or at a time.")
     ] = None,
-    count: Annotated[
-        int | None,
-        typer.Option("--count", metavar="N", min=1, help="End after this many events."),
-    ] = None,
+    count: Annotated[int | None, option("--count N", "End after this many events.", min=1)] = None,
     with_meta: Annotated[
-        bool, typer.Option("--with-meta", help="With each event's id, time and cursor.")
+        bool, option("--with-meta", "With each event's id, time and cursor.")
     ] = False,
     lake: Annotated[
         str | None,
-        typer.Option(
-            "--lake",
-            metavar="DIR",
+        option(
+            "--lake DIR",
+            "Has what brokers no longer keep; else the broker's own, if it has one.",
             envvar="TIDINGS_LAKE",
-            help="Has what brokers no longer keep; else the broker's own, if it has one.",
         ),
     ] = None,
     bulk: Annotated[
-        str | None,
-        typer.Option(
-            "--bulk", metavar="NAME", help="Leave it to `tidings pipeline deliver`, under a name."
-        ),
+        str | None, option("--bulk NAME", "Leave it to `tidings pipeline deliver`, under a name.")
     ] = None,
     filters: Annotated[
-        Path | None,
-        typer.Option("--filters", metavar="FILE", help="Register all of these in bulk, and end."),
+        Path | None, option("--filters FILE", "Register all of these in bulk, and end.")
     ] = None,
     cancel: Annotated[
-        bool, typer.Option("--cancel", help="End what was registered by --bulk or --filters.")
+        bool, option("--cancel", "End what was registered by --bulk or --filters.")
     ] = False,
     authority: Authority = None,
 ) -> None:
@@ -338,7 +307,7 @@ def _typed(context: typer.Context, *names: str) -> str:
 
 @commands.command()
 def token(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Whose it is to be.")],
+    name: Annotated[str, argument("NAME", "Whose it is to be.")],
 ) -> None:
     """Make a token, by which a client or a neighbour proves its name to a broker.
 
@@ -360,14 +329,10 @@ def network(
     url: Url = HERE,
     token: Token = None,
     authority: Annotated[
-        Path | None,
-        typer.Option("--authority", metavar="FILE", help="Who signed the certificates, for TLS."),
+        Path | None, option("--authority FILE", "Who signed the certificates, for TLS.")
     ] = None,
-    watch: Annotated[bool, typer.Option("--watch", help="Go on, until Ctrl-C.")] = False,
-    draw: Annotated[
-        Path | None,
-        typer.Option("--draw", metavar="FILE", help="Draw the network, too, as SVG."),
-    ] = None,
+    watch: Annotated[bool, option("--watch", "Go on, until Ctrl-C.")] = False,
+    draw: Annotated[Path | None, option("--draw FILE", "Draw the network, too, as SVG.")] = None,
 ) -> None:
     """Show the brokers of a network, their links and what they hold.
 
@@ -389,14 +354,9 @@ def network(
 @commands.command()
 def demo(
     seconds: Annotated[
-        float | None,
-        typer.Option(
-            "--for", metavar="SECONDS", min=5.0, help="End after this time, else on Ctrl-C."
-        ),
+        float | None, option("--for SECONDS", "End after this time, else on Ctrl-C.", min=5.0)
     ] = None,
-    rate: Annotated[
-        float, typer.Option("--rate", metavar="N", min=1.0, help="Trades a second.")
-    ] = 100.0,
+    rate: Annotated[float, option("--rate N", "Trades a second.", min=1.0)] = 100.0,
 ) -> None:
     """Watch four brokers carry a market to those who listen.
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from tidings.cli.complaints import failures_told
+from tidings.cli.options import argument, option
 
 commands = typer.Typer(
     no_args_is_help=True,
@@ -16,20 +17,15 @@ commands = typer.Typer(
 )
 
 _OptionalFolder = Annotated[
-    Path | None,
-    typer.Argument(metavar="FOLDER", help="Of the store; else what the configuration says."),
+    Path | None, argument("FOLDER", "Of the store; else what the configuration says.")
 ]
-_Config = Annotated[
-    Path | None,
-    typer.Option("--config", metavar="FILE", help="Else tidings.toml, if it is there."),
-]
+_Config = Annotated[Path | None, option("--config FILE", "Else tidings.toml, if it is there.")]
 _Above = Annotated[
     int,
-    typer.Option(
-        "--above",
-        metavar="EPOCH",
+    option(
+        "--above EPOCH",
+        "An epoch that readers know of, though no store does: 2 if they know paris~2.",
         min=0,
-        help="An epoch that readers know of, though no store does: 2 if they know paris~2.",
     ),
 ]
 
@@ -74,8 +70,8 @@ def check(folder: _OptionalFolder = None, config: _Config = None) -> None:
 
 @commands.command()
 def backup(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Of the store.")],
-    target: Annotated[Path, typer.Argument(metavar="DEST", help="A file that is not there yet.")],
+    folder: Annotated[Path, argument("FOLDER", "Of the store.")],
+    target: Annotated[Path, argument("DEST", "A file that is not there yet.")],
 ) -> None:
     """Copy a store into a file, while its broker runs.
 
@@ -94,13 +90,10 @@ def backup(
 
 @commands.command()
 def restore(
-    backup: Annotated[
-        Path, typer.Argument(metavar="BACKUP", help="What `tidings store backup` has made.")
-    ],
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Of the store.")],
+    backup: Annotated[Path, argument("BACKUP", "What `tidings store backup` has made.")],
+    folder: Annotated[Path, argument("FOLDER", "Of the store.")],
     replace: Annotated[
-        bool,
-        typer.Option("--replace", help="Put a store that is there aside, within its folder."),
+        bool, option("--replace", "Put a store that is there aside, within its folder.")
     ] = False,
     above: _Above = 0,
 ) -> None:
@@ -127,8 +120,7 @@ def renew(
     folder: _OptionalFolder = None,
     config: _Config = None,
     name: Annotated[
-        str | None,
-        typer.Option("--name", metavar="NAME", help="The broker, if the store cannot say it."),
+        str | None, option("--name NAME", "The broker, if the store cannot say it.")
     ] = None,
     above: _Above = 0,
 ) -> None:
