@@ -198,6 +198,21 @@ class Constraint:
             parts, others=self.others or other.others, absent=self.absent or other.absent
         )
 
+    def values(self, most: int) -> list[Any] | None:
+        """The only values that it may admit, if it is about no more than `most` of each domain."""
+        if self.absent or self.others:
+            return None
+        found: list[Any] = []
+        for part in self.parts.values():
+            intervals = part.intervals if isinstance(part, Strings) else part
+            if not isinstance(intervals, Intervals) or len(intervals.cuts) > 2 * most:
+                return None
+            values = intervals.values()
+            if values is None:
+                return None
+            found += values
+        return found
+
     def part(self, domain: str) -> Any:
         """What it says of one domain."""
         part = self.parts.get(domain)

@@ -305,7 +305,7 @@ class Segment:
         count = kernels.match_one(
             self.i64, self.i32, self.bits, self.source.died, scratch.seen,
             version if self.source.dead else -1,
-            scratch.event_view, end, scratch.keys, scratch.work, scratch.out,
+            scratch.event_view, 0, end, scratch.keys, scratch.work, scratch.out,
         )  # fmt: skip
         rows = scratch.out[:count].copy()
         self._pool.append(scratch)

@@ -123,23 +123,10 @@ def _asked(filter_: Filter) -> dict[str, list[Any]]:
         for name, constraint in conjunction.constraints.items():
             if number and name not in found:
                 continue
-            values = _values(constraint)
+            values = constraint.values(_FEW)
             if values is not None:
                 here[name] = [*found.get(name, ()), *values]
         found = {name: values for name, values in here.items() if len(values) <= _FEW}
-    return found
-
-
-def _values(constraint: Constraint) -> list[Any] | None:
-    if constraint.absent or constraint.others:
-        return None
-    found: list[Any] = []
-    for part in constraint.parts.values():
-        intervals = part.intervals if isinstance(part, Strings) else part
-        values = intervals.values() if isinstance(intervals, Intervals) else None
-        if values is None or len(values) > _FEW:
-            return None
-        found += values
     return found
 
 
@@ -148,7 +135,7 @@ def _shares(filter_: Filter, name: str, count: int) -> dict[int, Filter]:
     numbers = {
         _hashed(value) % count
         for conjunction in filter_.conjunctions
-        for value in _values(conjunction[name]) or ()
+        for value in conjunction[name].values(_FEW) or ()
     }
     if len(numbers) == 1:
         return {numbers.pop(): filter_}
@@ -158,7 +145,7 @@ def _shares(filter_: Filter, name: str, count: int) -> dict[int, Filter]:
 def _share(filter_: Filter, name: str, number: int, count: int) -> Filter:
     kept: list[Conjunction] = []
     for conjunction in filter_.conjunctions:
-        values = [v for v in _values(conjunction[name]) or () if _hashed(v) % count == number]
+        values = [v for v in conjunction[name].values(_FEW) or () if _hashed(v) % count == number]
         if values:
             narrowed = conjunction[name].intersect(_among(values))
             if not narrowed.is_empty:
