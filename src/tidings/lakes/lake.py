@@ -17,7 +17,7 @@ from tidings.lakes.delta import CommitFailedError, DeltaError, first_line
 from tidings.lakes.errors import LakeError
 from tidings.lakes.files import Written
 from tidings.lakes.filling import to_table
-from tidings.lakes.layout import EVERYTHING, Archived, Happened
+from tidings.lakes.layout import EVERYTHING, FIXED, Archived, Happened
 from tidings.lakes.ledger import GAP, STREAM, WRITER, Ledger, Outdated
 from tidings.lakes.naming import Naming
 from tidings.lakes.search import schema_of
@@ -62,7 +62,7 @@ class Lake:
         self._ledger = Ledger(self.path)
         self._lock = threading.Lock()
         wanted = None if filter is None else Filter.of(filter)
-        table = delta.found_or_made(self.path, EVERYTHING if wanted is None else wanted)
+        table = delta.found_or_made(self.path, FIXED, filter=wanted or EVERYTHING)
         schema_of(table)  # is it one?
         self.name: Final = str(table.metadata().id)
         """What tells it from all other lakes, wherever it is moved to."""

@@ -292,26 +292,26 @@ class ClientSession:
                 "client that listens under a name of its own: subscribe(bulk=NAME), or --bulk NAME",
             )
             return
-        if body.durable is not None:
-            if len(body.durable) > _LONGEST_NAME:
-                self._refuse(
-                    body.id,
-                    f"a durable subscription's name has at most {_LONGEST_NAME} characters, "
-                    f"not {len(body.durable)}",
-                )
-                return
-            body = msgspec.structs.replace(body, durable=f"{self._principal}/{body.durable}")
-        self._pass_on(body)
+        if body.durable is not None and len(body.durable) > _LONGEST_NAME:
+            self._refuse(
+                body.id,
+                f"a durable subscription's name has at most {_LONGEST_NAME} characters, "
+                f"not {len(body.durable)}",
+            )
+            return
+        self._pass_on(self._owned(body))
 
     def _acknowledge(self, body: Acknowledge) -> None:
-        if body.durable is not None:
-            body = msgspec.structs.replace(body, durable=f"{self._principal}/{body.durable}")
-        self._pass_on(body)
+        self._pass_on(self._owned(body))
 
     def _unsubscribe(self, body: Unsubscribe) -> None:
-        if body.durable is not None:
-            body = msgspec.structs.replace(body, durable=f"{self._principal}/{body.durable}")
-        self._end(body)
+        self._end(self._owned(body))
+
+    def _owned(self, body: Any) -> Any:
+        """The request with the name of its durable subscription behind the principal's."""
+        if body.durable is None:
+            return body
+        return msgspec.structs.replace(body, durable=f"{self._principal}/{body.durable}")
 
     def _end(self, body: Any) -> None:
         self._watched.pop(body.id, None)
