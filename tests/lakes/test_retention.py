@@ -217,6 +217,22 @@ def test_a_file_that_the_lake_still_counts_on_must_be_there(
             asked()
 
 
+def test_a_lake_that_goes_while_it_is_looked_at_is_no_longer_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, sync = tmp_path / "lake", committed.synced
+    _, asked = filled(folder, 3), Committed(folder, "paris")
+
+    def last(path: Path) -> None:
+        sync(path)
+        if path == folder:
+            folder.rename(tmp_path / "elsewhere")
+
+    monkeypatch.setattr(committed, "synced", last)
+    with pytest.raises(LakeError, match="there is no lake here"):
+        asked()
+
+
 def test_a_file_that_is_lost_after_the_first_look_is_missed_when_it_is_to_be_synced(
     tmp_path: Path,
 ) -> None:

@@ -44,7 +44,11 @@ class Committed:
 
     def __call__(self) -> dict[str, int]:
         lake, held = self._found()
-        self._sync(lake)
+        try:
+            self._sync(lake)
+        except FileNotFoundError:
+            existing(self._folder)  # it may have gone meanwhile, all of it
+            raise
         return held
 
     def _found(self) -> tuple[Lake, dict[str, int]]:
