@@ -14,6 +14,19 @@ def option(usage: str, help: str, **more: Any) -> Any:
     return typer.Option(flag, metavar=metavar or None, help=help, **more)
 
 
+def group(**more: Any) -> typer.Typer:
+    """Commands that belong together.
+
+    Plain help keeps examples as they are written, and needs no Rich to start.
+    """
+    return typer.Typer(
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        **more,
+    )
+
+
 def argument(metavar: str, help: str) -> Any:
     """An argument, as its help shows it."""
     return typer.Argument(metavar=metavar, help=help)
@@ -22,6 +35,7 @@ def argument(metavar: str, help: str) -> Any:
 HERE: Final = "tidings://127.0.0.1:7411"
 """The broker that is asked if none is named."""
 
+Config = Annotated[Path | None, option("--config FILE", "Else tidings.toml, if it is there.")]
 SchemaFile = Annotated[
     Path | None, option("--schema FILE", "A TOML file that declares attributes and event types.")
 ]

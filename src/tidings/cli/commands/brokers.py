@@ -8,16 +8,14 @@ from typing import Annotated
 import typer
 
 from tidings.cli.complaints import failures_told
-from tidings.cli.options import HERE, Authority, Token, Url, argument, login, option
+from tidings.cli.options import HERE, Authority, Config, Token, Url, argument, login, option
 
 commands = typer.Typer()
 
 
 @commands.command()
 def up(
-    config: Annotated[
-        Path | None, option("--config FILE", "Else tidings.toml, if it is there.")
-    ] = None,
+    config: Config = None,
     listen: Annotated[
         str | None, option("--listen HOST:PORT", "Where; port 0 finds a free one.")
     ] = None,

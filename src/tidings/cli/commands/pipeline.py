@@ -16,14 +16,12 @@ from tidings.cli.options import (
     SchemaFile,
     Token,
     Url,
+    group,
     login,
     option,
 )
 
-commands = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
+commands = group(
     help="Keep events in a lake, match history, serve subscriptions in bulk, and learn.",
 )
 

@@ -8,18 +8,13 @@ from typing import Annotated
 import typer
 
 from tidings.cli.complaints import failures_told
-from tidings.cli.options import argument, option
+from tidings.cli.options import Config, argument, group, option
 
-commands = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+commands = group()
 
 _OptionalFolder = Annotated[
     Path | None, argument("FOLDER", "Of the store; else what the configuration says.")
 ]
-_Config = Annotated[Path | None, option("--config FILE", "Else tidings.toml, if it is there.")]
 _Above = Annotated[
     int,
     option(
@@ -40,7 +35,7 @@ def store() -> None:
 
 
 @commands.command()
-def check(folder: _OptionalFolder = None, config: _Config = None) -> None:
+def check(folder: _OptionalFolder = None, config: Config = None) -> None:
     """Read all of a store, and say what is wrong with it.
 
     Every event and every value has a checksum, and the ticks of a stream leave no gap; whether
@@ -118,7 +113,7 @@ def restore(
 @commands.command()
 def renew(
     folder: _OptionalFolder = None,
-    config: _Config = None,
+    config: Config = None,
     name: Annotated[
         str | None, option("--name NAME", "The broker, if the store cannot say it.")
     ] = None,
