@@ -16,8 +16,7 @@ from tests.client.brokers import BrokerProcess, program
 from tests.spark.brokers import log_of, running
 from tidings.broker.store import SQLiteStore
 from tidings.cli.bulk import cancel, register_many, subscribe_in_bulk
-from tidings.client import connect_sync
-from tidings.client.login import Login
+from tidings.client import Login, connect_sync
 from tidings.events import Notification
 from tidings.spark.bulk.registrations import deliveries, registration
 

@@ -14,7 +14,7 @@ import pytest
 from tests.cli.conftest import Run
 from tests.network.brokers import free_ports
 from tidings.cli.statistics import tell_statistics, wanted_by, write
-from tidings.client.login import Login
+from tidings.client import Login
 from tidings.events import Filter, Notification, TidingsError
 from tidings.lakes.lake import Lake
 from tidings.lakes.layout import Archived

@@ -19,7 +19,7 @@ import pytest
 import tidings
 from tests.client.brokers import BrokerProcess
 from tidings.broker.store import SQLiteStore
-from tidings.client.login import Login
+from tidings.client import Login
 from tidings.lakes.lake import Gap, Lake, LakeError
 from tidings.spark.archiving import rounds
 from tidings.spark.archiving.archive import ArchiveReport, GapError, archive

@@ -18,7 +18,7 @@ from tests.client.brokers import BrokerProcess
 from tests.spark.brokers import log_of, running
 from tidings import Filter, Notification
 from tidings.broker.store import SQLiteStore
-from tidings.client.login import Login
+from tidings.client import Login
 from tidings.lakes.lake import EVERYTHING, Lake, LakeError
 from tidings.lakes.layout import Archived
 from tidings.protocol import Event

@@ -12,8 +12,7 @@ import pytest
 
 from tests.network.brokers import Network
 from tests.network.proxy import Proxy
-from tidings.client import Client, connect
-from tidings.client.login import Login
+from tidings.client import Client, Login, connect
 from tidings.protocol.requests import Cursor
 from tidings.spark.streams import places
 from tidings.spark.streams.places import ends_known_to, ticks_before

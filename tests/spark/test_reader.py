@@ -19,8 +19,7 @@ from tests.network import brokers as networks
 from tests.network.brokers import Network
 from tests.spark.brokers import log_of, running
 from tidings.broker.store import SQLiteStore
-from tidings.client import connect_sync
-from tidings.client.login import Login
+from tidings.client import Login, connect_sync
 from tidings.events import TidingsError
 from tidings.lakes.lake import Lake
 from tidings.protocol.requests import Cursor

@@ -11,8 +11,7 @@ import pytest
 import tidings
 from tests.client.brokers import BrokerProcess
 from tidings.broker.tokens import hashed, new_token
-from tidings.client import Event
-from tidings.client.login import Login
+from tidings.client import Event, Login
 from tidings.lakes.layout import EVERYTHING
 from tidings.protocol.records import Rows
 from tidings.spark.streams import absence, reading

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from tidings.client.login import Login
+from tidings.client import Login
 from tidings.spark.streams.watch import EndsWatch
 
 

@@ -11,7 +11,7 @@ import typer
 from tidings.cli.complaints import counted, remark
 from tidings.cli.progress import ProgressLine
 from tidings.cli.stopping import stopped_by_signals
-from tidings.client.login import Login
+from tidings.client import Login
 from tidings.events import Filter, TidingsError
 from tidings.lakes.lake import Lake
 from tidings.spark.archiving.archive import ArchiveReport, GapError, archive

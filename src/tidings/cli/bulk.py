@@ -12,8 +12,7 @@ from pathlib import Path
 from tidings.cli.complaints import counted, lost, remark, remark_if_none
 from tidings.cli.progress import ProgressLine, progress
 from tidings.cli.subscribe import Printer, how_to_go_on, interrupt, line
-from tidings.client import CursorTooOld, Event, PlainClient, PlainSubscription
-from tidings.client.login import Login
+from tidings.client import CursorTooOld, Event, Login, PlainClient, PlainSubscription
 from tidings.delivery.copies import addressee
 from tidings.events import Filter, Notification, TidingsError
 from tidings.events.values import time_text

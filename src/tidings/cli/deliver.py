@@ -12,7 +12,7 @@ from tidings.cli.archive import ends_told
 from tidings.cli.complaints import remark
 from tidings.cli.progress import ProgressLine
 from tidings.cli.stopping import stopped_by_signals
-from tidings.client.login import Login
+from tidings.client import Login
 from tidings.spark.delivering.deliver import deliver
 from tidings.spark.delivering.lock import locked
 from tidings.spark.delivering.tally import DeliverReport

@@ -78,7 +78,7 @@ MasterOrNone = Annotated[
 
 def login(url: str, token: str | None, authority: str | None) -> Any:  # a `Login`, likewise
     """What to connect with; a broker that is not there is not waited for."""
-    from tidings.client.login import Login
+    from tidings.client import Login
 
     return Login(url, token, authority, timeout=0.0)
 

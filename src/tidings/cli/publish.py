@@ -11,8 +11,7 @@ from typing import IO, Final
 from tidings.cli.complaints import complain, counted, lost, remark, shortened
 from tidings.cli.match import arrivals
 from tidings.cli.progress import progress
-from tidings.client import ClientClosed, PlainClient
-from tidings.client.login import Login
+from tidings.client import ClientClosed, Login, PlainClient
 from tidings.events import Filter, Notification, TidingsError
 
 PUBLISHED: Final = 0

@@ -14,7 +14,7 @@ from tidings.cli.match import read_filters
 from tidings.cli.progress import ProgressLine, progress
 from tidings.cli.stopping import stops_told
 from tidings.cli.terminal import output
-from tidings.client.login import Login
+from tidings.client import Login
 from tidings.events import Filter, Notification
 from tidings.lakes.committed import existing
 from tidings.lakes.lake import Lake

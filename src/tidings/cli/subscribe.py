@@ -10,8 +10,7 @@ from types import FrameType
 from typing import IO, TYPE_CHECKING, Final, Literal
 
 from tidings.cli.complaints import counted, lost, remark, remark_if_none
-from tidings.client import CursorTooOld, Event, PlainClient, PlainSubscription
-from tidings.client.login import Login
+from tidings.client import CursorTooOld, Event, Login, PlainClient, PlainSubscription
 from tidings.events import Filter, Notification, TidingsError
 from tidings.events.encoding import encode_json
 from tidings.events.values import time_text

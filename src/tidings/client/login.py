@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from tidings.client.client import Client, connect
 from tidings.client.dialling import OnStatus
-from tidings.client.plain import PlainClient
+from tidings.client.plain import PlainClient, connect_sync
 from tidings.client.tls import Tls
 from tidings.protocol.addresses import DEFAULT_URL
 
@@ -28,7 +28,7 @@ class Login:
 
     def plain(self, name: str | None = None, on_status: OnStatus | None = None) -> PlainClient:
         """A plain client, as `connect_sync` makes it."""
-        client = connect(
+        return connect_sync(
             self.url,
             token=self.token,
             name=name,
@@ -36,4 +36,3 @@ class Login:
             wait=self.timeout,
             on_status=on_status,
         )
-        return PlainClient(client)

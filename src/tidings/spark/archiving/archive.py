@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from tidings.client.login import Login
+from tidings.client import Login
 from tidings.client.tls import Tls
 from tidings.events import TidingsError
 from tidings.lakes.lake import Lake

@@ -13,7 +13,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from tidings.client.login import Login
+from tidings.client import Login
 from tidings.events import Filter, TidingsError
 from tidings.lakes.files import Written, write
 from tidings.lakes.filling import rows_to_table

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 from typing import Any, Final, Literal, NamedTuple
 
-from tidings.client.login import Login
+from tidings.client import Login
 from tidings.events import TidingsError
 from tidings.lakes.lake import Gap, Lake, LakeError
 from tidings.protocol.cursors import cursor_text, is_behind

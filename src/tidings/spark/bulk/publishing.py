@@ -31,8 +31,7 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from tidings.client import PublishRefusedForNow
-from tidings.client.login import Login
+from tidings.client import Login, PublishRefusedForNow
 from tidings.delivery.copies import FOR
 from tidings.events import Filter, Notification, TidingsError
 from tidings.events.values import moment

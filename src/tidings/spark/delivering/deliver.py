@@ -23,8 +23,7 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from tidings.client import ConnectionFailed
-from tidings.client.login import Login
+from tidings.client import ConnectionFailed, Login
 from tidings.events import TidingsError
 from tidings.lakes.lake import EVERYTHING, Lake
 from tidings.spark.archiving.archive import archive

@@ -10,7 +10,7 @@ from collections.abc import Set
 
 import msgspec
 
-from tidings.client.login import Login
+from tidings.client import Login
 from tidings.events import TidingsError
 from tidings.protocol.epochs import comes_after, is_closed
 from tidings.protocol.requests import Cursor, Since

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, Literal, cast
 from urllib.parse import unquote, urlsplit
 
-from tidings.client.login import Login
+from tidings.client import Login
 from tidings.events import Filter, TidingsError
 from tidings.protocol.addresses import DEFAULT_URL, parse_url
 from tidings.protocol.cursors import beginning

@@ -11,8 +11,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 
-from tidings.client import Client
-from tidings.client.login import Login
+from tidings.client import Client, Login
 from tidings.events import Filter, TidingsError
 from tidings.protocol.cursors import read_cursor
 from tidings.protocol.requests import Cursor

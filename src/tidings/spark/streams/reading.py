@@ -15,9 +15,8 @@ from typing import Final
 
 import uvloop
 
-from tidings.client import AccessDenied, Client, ConnectionFailed, CursorTooOld, Event
+from tidings.client import AccessDenied, Client, ConnectionFailed, CursorTooOld, Event, Login
 from tidings.client.event import DONE
-from tidings.client.login import Login
 from tidings.delivery.logs import size
 from tidings.events import Filter, Notification, TidingsError
 from tidings.protocol import Event as NodeEvent

@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Final
 
-from tidings.client.login import Login
+from tidings.client import Login
 from tidings.client.loop_thread import LoopThread
 from tidings.events import TidingsError
 from tidings.protocol.requests import Cursor
