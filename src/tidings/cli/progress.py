@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     import rich.progress
 
 _OFTEN: Final = 0.1
+"""Seconds between two lines on a terminal."""
 _SPARSE: Final = 10.0
-"""Seconds between two lines on a terminal, and where there is none."""
+"""Seconds between two lines where there is no terminal."""
 
 
 class ProgressLine:

@@ -221,6 +221,7 @@ def _unread(union: Any) -> Any:
 
 
 _UNREAD: Final[dict[Any, Any]] = {Event: _Event, Fetched: _Fetched}
+"""What stands for a message with notifications while it is first read."""
 _HEAD: Final = [(name, int) for name in ("sender", "receiver", "number", "received")]
 _Frame: Final = msgspec.defstruct(
     "_Frame", [*_HEAD, ("body", _unread(Body) | None, None)], array_like=True, tag=32, gc=False
