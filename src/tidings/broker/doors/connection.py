@@ -251,13 +251,10 @@ class Connection(asyncio.Protocol):
         )
         self.farewell(reason)
 
-    def farewell(self, reason: str, *, id: str = "") -> None:
-        """Say why, and close, with what was sent before.
-
-        The id is `ACCESS` or `SESSION` if there is no use in coming back.
-        """
+    def farewell(self, reason: str) -> None:
+        """Say why, and close, with what was sent before."""
         if not self.is_closing:
-            self._write([Refused(id, reason)])
+            self._write([Refused("", reason)])
             self.close()
 
     def close(self) -> None:
