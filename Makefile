@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: $(VENV)/installed ## watch a network of brokers at work (FOR=30: for so many seconds)
+run: $(VENV)/installed ## watch a network of brokers at work (FOR=30: for 30 seconds)
 	@$(BIN)/python -m tidings.cli demo $(if $(FOR),--for $(FOR))
 
 # loadgroup: a file whose tests share one Spark stays in one process.

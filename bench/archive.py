@@ -31,7 +31,7 @@ from tidings.workloads import sparse
 WAYS = ("none", "local[1]", "local[2]")
 WANTED = 100_000
 _DISTINCT = 100_000
-"""So many different events; they are published again and again."""
+"""Different events, which are published again and again."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def _archived(server: Server, way: str, events: int) -> Outcome:
             report.commits,
             spent,
             brokers,
-            sum((lake.path / name).stat().st_size for name in lake.files()),
+            sum((lake.path / name).stat().st_size for name in lake.snapshot().files()),
             len(set(range(1, events + 1)) ^ set(ticks)) + len(ticks) - len(set(ticks)),
         )
 

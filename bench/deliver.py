@@ -33,7 +33,7 @@ from bench.report import Target, console, save, short, show, show_targets
 from tidings import Index, Notification, connect_sync
 from tidings.spark.bulk.registrations import registration
 from tidings.spark.delivering.deliver import deliver
-from tidings.spark.delivering.tally import Report
+from tidings.spark.delivering.tally import DeliverReport
 from tidings.spark.sessions import session_for_python
 from tidings.workloads import interval
 
@@ -45,7 +45,7 @@ _STEP = 0.01
 _WARM = 20.0
 """Seconds at full rate before anything is measured: Java compiles what it does often."""
 _QUIET = 15.0
-"""After so many seconds without a delivery, all is delivered."""
+"""Seconds without a delivery after which all is delivered."""
 _PROGRAM = [sys.executable, "-m", "bench.deliver"]
 
 
@@ -172,7 +172,7 @@ def _outcome(case: Case, seconds: float) -> tuple[Outcome, Any]:
 
 @contextmanager
 def _delivering(spark: Any, url: str, folder: Path, inbox: Path | None) -> Iterator[Any]:
-    reports, stop = [Report()], threading.Event()
+    reports, stop = [DeliverReport()], threading.Event()
     thread = threading.Thread(
         target=deliver,
         args=(spark, url, folder),

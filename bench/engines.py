@@ -1,7 +1,7 @@
 """The engines: one function each, all of the same shape.
 
 A function takes `Filters`, loads them into its engine and returns `Matcher`s, usually one. A
-matcher has three steps, of which only the second is timed: `encode` so many events as the engine
+matcher has three steps, of which only the second is timed: `encode` as many events as the engine
 likes them, `match` them, and say the `counts` of matches of each event.
 
 An engine that cannot express the filters raises `Unsupported`. Where several formulations are
@@ -407,7 +407,7 @@ class Engine:
     takes_filters: bool = False
     """Whether it loads ours, which are then made before its time starts."""
     growth: int = 10
-    """With ten times as many filters, loading takes about so many times as long."""
+    """How many times as long loading takes with ten times as many filters, about."""
     prepare: Callable[[], None] = lambda: None
     """What a process does once, before anything is timed."""
 

@@ -30,7 +30,7 @@ from tidings.workloads import WORKLOADS, Workload, sparse
 
 OURS, OURS_BATCH = ENGINES["tidings"].labels
 CHECKED = 256
-"""Matches are compared for so many events, or as many as the engine matched."""
+"""Events whose matches are compared, or as many as the engine matched."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,9 @@ class Plan:
     seconds: float
     """How long to match, about, for one figure."""
     patience: float
-    """Peers that would load for more than so many seconds are not tried, but for small sizes."""
+    """Seconds of loading beyond which peers are not tried, but for small sizes."""
     always: int
-    """All engines are tried with so many filters: targets compare them there."""
+    """Filters with which all engines are tried: targets compare them there."""
     changes: int
     """How many filters to add one by one."""
 
@@ -298,7 +298,7 @@ def _changes(send: Callable[[Any], None], count: int, size: int) -> None:
 
 
 _AT_A_TIME = 50_000
-"""So many filters are made, added and forgotten at a time: only the index keeps them all."""
+"""Filters that are made, added and forgotten at a time: only the index keeps them all."""
 
 
 def _memory(send: Callable[[Any], None], name: str, size: int) -> None:
@@ -382,7 +382,7 @@ def _show_workload(name: str, cells: dict[tuple[str, int], Cell], plan: Plan) ->
         for label in labels
         if any(known == label for known, _ in cells)
     ]
-    header = ["events/s with so many filters", *map(short, plan.sizes), "fastest as"]
+    header = ["events/s with this many filters", *map(short, plan.sizes), "fastest as"]
     show(
         f"{name}: an event matches {WORKLOADS[name]().selectivity:.3%} of the filters", header, rows
     )

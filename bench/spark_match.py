@@ -116,7 +116,7 @@ def _lake(path: Path, workload: Workload, count: int) -> Path:
 def _figures(spark: Any, lakes: tuple[Path, Path], size: int, folder: str) -> dict[str, Any]:
     filters = dict(enumerate(interval().filters(size)))
     lake, tiny = lakes
-    files = Lake(lake).files()
+    files = Lake(lake).snapshot().files()
     some = files[: len(files) // 4]  # for the slower ways
     paths = [lake / file for file in some]
     events = pa.concat_tables(pq.read_table(path, columns=["symbol", "price"]) for path in paths)
@@ -124,7 +124,7 @@ def _figures(spark: Any, lakes: tuple[Path, Path], size: int, folder: str) -> di
     total = sum(pq.read_metadata(lake / file).num_rows for file in files)
     found: dict[str, int] = {}
     work = _work(spark, lake, some, filters, folder, found)
-    idle = _work(spark, tiny, Lake(tiny).files(), filters, folder, {})
+    idle = _work(spark, tiny, Lake(tiny).snapshot().files(), filters, folder, {})
     for way in WAYS:
         work[way]()  # Java compiles what all of them use
     rates = {w: _rate(work[w], idle[w], events.num_rows if w in SLOW else total) for w in WAYS}

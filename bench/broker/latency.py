@@ -76,7 +76,7 @@ class _Stage:
         self._accepted: dict[str, float] = {}
 
     def play(self, seconds: float = 0.0, *, until: str = "") -> None:
-        """Publish on time and listen, for so long or until something is accepted."""
+        """Publish on time and listen, for this time or until something is accepted."""
         end = time.monotonic() + (seconds or _PATIENCE)
         while time.monotonic() < end and not (until and until in self._accepted):
             now = time.monotonic()

@@ -27,14 +27,14 @@ from tidings.workloads.quotes import PRICE
 
 _BATCH = 100
 _PART, _FEWEST = 30_000, 300
-"""So many deliveries make a part where everybody is sent everything, but not fewer events."""
+"""Deliveries of a part where everybody is sent everything; it has no fewer events."""
 _EVENTS = 60_000
 _ON_THE_WAY = 100_000
-"""Where everybody is sent everything, about so many deliveries may be on their way."""
+"""Deliveries that may be on their way where everybody is sent everything, about."""
 
 
 class Interest:
-    """What so many subscribers want, and how often each event is to be sent."""
+    """What this many subscribers want, and how often each event is to be sent."""
 
     def __init__(self, subscribers: int) -> None:
         random = Random(1)

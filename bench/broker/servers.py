@@ -19,7 +19,7 @@ from bench.processes import family, used
 
 _PATIENCE = 60.0
 _PAUSE, _IDLE = 0.5, 0.05
-"""A server that uses less than this share of a core for so many seconds is idle."""
+"""A server that uses less than this share of a core for this many seconds is idle."""
 _READY = re.compile(r"listens on tidings://[^ ]*:(\d+)")
 
 BROKERS_CORE, CROWDS_CORE = 0, 1
@@ -180,7 +180,7 @@ def broker(
 
 @contextmanager
 def chain(brokers: int) -> Iterator[list[Server]]:
-    """So many brokers in a row, the first of them `b0`; on any core."""
+    """This many brokers in a row, the first of them `b0`; on any core."""
     with (
         broker(name="b0", neighbours={"b1": 0} if brokers > 1 else {}, core=None) as first,
         _rest([first], brokers) as servers,

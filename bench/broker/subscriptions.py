@@ -33,7 +33,7 @@ _MOST = 4.0
 
 @dataclass(frozen=True)
 class Cost:
-    """Of so many subscriptions at one broker."""
+    """The number of subscriptions at one broker."""
 
     subscriptions: int
     deliveries: float

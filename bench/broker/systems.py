@@ -46,7 +46,7 @@ SLICE = 10
 
 
 class Want(NamedTuple):
-    """Prices from so many steps on: a `SLICE` of them."""
+    """Prices from this many steps on: a `SLICE` of them."""
 
     first: int
 

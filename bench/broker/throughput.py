@@ -25,7 +25,7 @@ _FRAME = 250
 """Publications in a frame, for the figures; the plot shows what others would make of it."""
 _FRAMES = (1, 10, 100, 1_000)
 _AHEAD = 4_000
-"""So many events may be on their way: a quarter of what our client library allows."""
+"""Events that may be on their way: a quarter of what our client library allows."""
 _ACKNOWLEDGE = 1.0
 """Seconds between two acknowledgements of a durable subscription."""
 _WARM = 5_000
@@ -88,7 +88,7 @@ class Outcome:
 
 
 def measured(load: Load, connections: int, *, durable: bool, more: int) -> Outcome:
-    """One run after a warm-up, and then one for each size of frame, of so many events."""
+    """One run after a warm-up, and then one for each size of frame, of this many events."""
     with broker() as server:
         crowd = gather(server, load, connections, durable=durable)
 

@@ -28,7 +28,7 @@ from tidings.protocol.wire import VERSION, Hello, Ping, Pong, Splitter, Welcome,
 
 _LARGEST = 1 << 28
 _BATCH = 500
-"""So many subscriptions are asked for in one frame."""
+"""Subscriptions that are asked for in one frame."""
 
 
 class _Place(msgspec.Struct, array_like=True, tag=40, gc=False):
@@ -66,7 +66,7 @@ class Line:
         self.socket.sendall(encode(messages))
 
     def hear(self, timeout: float | None = None) -> list[Any]:
-        """What has come, or comes within so many seconds."""
+        """What has come, or comes within this many seconds."""
         self.socket.settimeout(timeout)
         try:
             chunk = self.socket.recv(1 << 18)
@@ -140,7 +140,7 @@ class Ear:
 
 
 def publications(notifications: Sequence[Notification], first: int, batch: int) -> list[bytes]:
-    """Frames of so many notifications each; the first of them has the number `first`."""
+    """Frames of this many notifications each; the first of them has the number `first`."""
     return [
         encode([Publish(first + at, tuple(notifications[at : at + batch]))])
         for at in range(0, len(notifications), batch)

@@ -50,36 +50,13 @@ else:
     def __getattr__(name):
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        import importlib
+        from importlib import import_module
 
-        home = _HOMES.get(name, "tidings.events")
-        globals()[name] = found = getattr(importlib.import_module(home), name)
+        home = import_module("tidings.events")
+        if name not in home.__all__:
+            home = import_module("tidings.matching" if name == "Index" else "tidings.client")
+        globals()[name] = found = getattr(home, name)
         return found
-
-    _HOMES = {"Index": "tidings.matching"} | dict.fromkeys(
-        [
-            "AccessDenied",
-            "AdvertisementRefused",
-            "Client",
-            "ClientClosed",
-            "ConnectionFailed",
-            "CursorTooOld",
-            "Event",
-            "Fenced",
-            "OutcomeUnknown",
-            "PlainClient",
-            "PlainSubscription",
-            "PublishRefused",
-            "PublishRefusedForNow",
-            "RequestRefused",
-            "StreamWentBack",
-            "Subscription",
-            "SubscriptionRefused",
-            "connect",
-            "connect_sync",
-        ],
-        "tidings.client",
-    )
 
     def __dir__():
         return sorted({*globals(), *__all__})

@@ -316,7 +316,7 @@ def test_a_terminal_without_unicode_gets_what_it_can_show(
 
 
 class Trickle:
-    """A stream that has only so much each time it is asked."""
+    """A stream that has only this much each time it is asked."""
 
     def __init__(self, *pieces: bytes) -> None:
         self.pieces = list(pieces)

@@ -7,7 +7,7 @@ from io import StringIO
 from rich.console import Console
 
 from tidings.broker.operations.status import LinkStatus, Status, StreamStatus
-from tidings.cli.network import Network, _shown
+from tidings.cli.network import NetworkStatus, _shown
 
 
 def status(**more: object) -> Status:
@@ -21,7 +21,7 @@ def status(**more: object) -> Status:
 
 def shown(found: Status) -> str:
     console = Console(file=StringIO(), width=200)
-    console.print(_shown(Network({found.broker: found}, {})))
+    console.print(_shown(NetworkStatus({found.broker: found}, {})))
     assert isinstance(console.file, StringIO)
     return console.file.getvalue()
 

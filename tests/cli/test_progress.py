@@ -10,7 +10,7 @@ import pytest
 from tidings.cli import progress
 from tidings.cli.bulk import _registrations
 from tidings.cli.complaints import complain
-from tidings.cli.progress import Line
+from tidings.cli.progress import ProgressLine
 from tidings.events import Filter
 
 
@@ -38,7 +38,7 @@ def test_registrations_are_counted_on_a_terminal(
 ) -> None:
     monkeypatch.setattr(sys, "stderr", Terminal())
     found = [(f"desk-{n}", Filter.all()) for n in range(3_001)]
-    line = Line()
+    line = ProgressLine()
     for _ in _registrations(found, "registered", line, is_cancelled=False):
         clock.now += 1 / 1_024
     line.clear()
@@ -46,14 +46,14 @@ def test_registrations_are_counted_on_a_terminal(
     assert shown[1] == "0 of 3,001 registered"
     assert shown[-2].endswith(" of 3,001 registered, 1,024/s")
     assert shown[-1] == ""
-    assert 20 < len(shown) < 40, "so often that one can see it, and no oftener"
+    assert 20 < len(shown) < 40, "often enough to be seen, and no oftener"
 
 
 def test_elsewhere_there_is_a_line_every_ten_seconds(
     clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "stderr", StringIO())
-    line = Line()
+    line = ProgressLine()
     for n in range(25):
         line.count(n, 25, "events", f", {n} matches")
         clock.now += 1
@@ -66,10 +66,10 @@ def test_elsewhere_there_is_a_line_every_ten_seconds(
 
 def test_an_error_has_a_line_of_its_own(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", Terminal())
-    Line().starting("local[*]")
+    ProgressLine().starting("local[*]")
     complain("there is none")
     assert sys.stderr.getvalue().split("\r\033[K")[1] == "starting Spark"
     assert sys.stderr.getvalue().split("\r\033[K")[2].endswith("there is none\n")
     monkeypatch.setattr(sys, "stderr", Terminal())
-    Line().starting("none")
+    ProgressLine().starting("none")
     assert sys.stderr.getvalue() == ""

@@ -16,7 +16,7 @@ from tests.client.brokers import BrokerProcess, program
 from tests.spark.brokers import log_of, running
 from tidings.broker.store import SQLiteStore
 from tidings.cli.bulk import cancel, register_many, subscribe_in_bulk
-from tidings.client import connect_sync
+from tidings.client import Login, connect_sync
 from tidings.events import Notification
 from tidings.spark.bulk.registrations import deliveries, registration
 
@@ -67,11 +67,11 @@ def test_registrations_are_taken_with_and_without_advertisements(
     filters = tmp_path / "desks.tsv"
     filters.write_text("desk-1\tn > 1\ndesk-2\tn > 2\n")
     with running(tmp_path / "broker", config=config) as broker:
-        about: dict[str, Any] = {"url": broker.url, "token": None, "authority": None}
-        more = {"since": None, "until": "now", "count": None, "with_meta": False}
-        assert register_many(filters, **about, is_cancelled=False) == 0
-        assert subscribe_in_bulk("n > 7", "desk-7", **about, **more) == 0
-        assert cancel("desk-7", **about) == 0
+        login = Login(broker.url)
+        more: dict[str, Any] = {"since": None, "until": "now", "count": None, "with_meta": False}
+        assert register_many(filters, login, is_cancelled=False) == 0
+        assert subscribe_in_bulk("n > 7", "desk-7", login, **more) == 0
+        assert cancel("desk-7", login) == 0
         names = [event.notification["tidings.bulk"] for event in log_of(broker)]
     assert names == ["desk-1", "desk-2", "desk-7", "desk-7"]
 

@@ -14,6 +14,7 @@ import pytest
 from tests.cli.conftest import Run
 from tests.network.brokers import free_ports
 from tidings.cli.statistics import tell_statistics, wanted_by, write
+from tidings.client import Login
 from tidings.events import Filter, Notification, TidingsError
 from tidings.lakes.lake import Lake
 from tidings.lakes.layout import Archived
@@ -70,9 +71,7 @@ def computed(folder: Path, *, filters: Path | None, publish: str | None = None) 
         folder / "lake",
         folder / "out",
         filters=filters,
-        publish=publish,
-        token=None,
-        authority=None,
+        publish=None if publish is None else Login(publish, timeout=0.0),
         master="none",
     )
     return {path.name for path in (folder / "out").iterdir()}

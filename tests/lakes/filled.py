@@ -23,7 +23,7 @@ ODD = [
 
 
 def fill(path: Path, events: Sequence[Notification], *, commits: int = 3) -> list[Archived]:
-    """Put events into a lake, two streams over two days, in so many commits; what is there."""
+    """Put events into a lake, two streams over two days, in this many commits; what is there."""
     lake = Lake(path)
     archived = [
         Archived(("paris", "rome")[n % 2], n // 2 + 1, START + timedelta(seconds=3 * n), event)

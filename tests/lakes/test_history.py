@@ -20,10 +20,11 @@ from tests.client.brokers import PROGRAM, program
 from tests.network.brokers import HASTY, ODD, PATIENCE, Network, eventually
 from tests.spark.brokers import Here
 from tidings.client import ClientClosed, CursorTooOld, Event, PlainClient
-from tidings.client.positions import read_cursor
-from tidings.lakes.history import History, history
+from tidings.lakes.history import History, served
 from tidings.lakes.lake import Gap, Lake, LakeError
 from tidings.lakes.layout import Archived
+from tidings.lakes.past import read
+from tidings.protocol.cursors import read_cursor
 from tidings.spark.archiving.archive import archive
 
 
@@ -115,7 +116,7 @@ def test_events_have_the_same_times_and_cursors_from_either(
 
 def test_a_snapshot_says_where_to_go_on(split: tuple[Here, Lake]) -> None:
     broker, lake = split
-    events, cursor = history(lake, "TRUE", "paris:7")
+    events, cursor = read(lake.snapshot(), served(lake, "TRUE"), {"paris": 7}, None, None)
     publish(broker, 16)
     archived(broker, lake)  # it does not move on under whoever reads it
     assert [event.tick for event in events] == [8, 9, 10]

@@ -62,14 +62,14 @@ def test_ticks_and_times_are_kept_as_what_they_rise_by(tmp_path: Path) -> None:
         event = Archived("paris", tick, NOON + timedelta(seconds=tick), Notification({"n": tick}))
         lake.append([event], writer="w", version=tick)
     for _ in ("as written", "as joined"):
-        for file in lake.files():
+        for file in lake.snapshot().files():
             group = pq.read_metadata(tmp_path / file).row_group(0)
             columns = {c["path_in_schema"]: c["encodings"] for c in group.to_dict()["columns"]}
             for name in ("tick", "time"):
                 assert "DELTA_BINARY_PACKED" in columns[name]
                 assert "RLE_DICTIONARY" not in columns[name]
         lake.compact()
-    assert len(lake.files()) == 1
+    assert len(lake.snapshot().files()) == 1
 
 
 @pytest.mark.slow
@@ -81,7 +81,7 @@ def test_what_was_joined_is_not_written_again_with_every_few_files(tmp_path: Pat
         lake.append([event], writer="w", version=tick)
         if tick % 3 == 0:
             lake.compact()
-    live = [(tmp_path / name).stat().st_size for name in lake.files()]
+    live = [(tmp_path / name).stat().st_size for name in lake.snapshot().files()]
     ever = [path.stat().st_size for path in tmp_path.rglob("*.parquet")]
     assert len(live) < 6
     assert sum(ever) < 6 * sum(live)  # all of it each time would be 7.5

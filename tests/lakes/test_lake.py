@@ -45,7 +45,7 @@ def rows(lake: Lake, *arguments: Any, **options: Any) -> list[Archived]:
 
 
 def orphans(lake: Lake) -> int:
-    return len(list(lake.path.rglob("*.parquet"))) - len(lake.files())
+    return len(list(lake.path.rglob("*.parquet"))) - len(lake.snapshot().files())
 
 
 @pytest.fixture
@@ -160,7 +160,7 @@ def test_a_version_is_appended_once(lake: Lake) -> None:
     assert not Lake(lake.path).append(first, writer="a", version=1)
     assert lake.append(second, writer="a", version=2)
     assert not lake.append(first, writer="a", version=1)
-    assert (lake.written("a"), lake.written("b")) == (2, 0)
+    assert (lake.snapshot().written("a"), lake.snapshot().written("b")) == (2, 0)
     assert list(lake.events()) == first + second
 
 
@@ -229,7 +229,7 @@ def some(ticks):
     return [Archived("paris", tick, now, Notification({"n": tick})) for tick in ticks]
 print("ready", flush=True)
 while True:
-    version, first = lake.written("w") + 1, lake.held().get("paris", 0) + 1
+    version, first = lake.snapshot().written("w") + 1, lake.held().get("paris", 0) + 1
     lake.append(some(range(first, first + 20_000)), writer="w", version=version)
 """
 
@@ -253,7 +253,7 @@ def test_a_writer_that_is_killed_leaves_all_of_a_batch_or_nothing(lake: Lake) ->
         writer.wait()
         writer.stdout.close()
         held = lake.held().get("paris", 0)
-        assert held == lake.written("w") * 20_000
+        assert held == lake.snapshot().written("w") * 20_000
         ticks = [t for b in lake.scan() for t in b["tick"].to_pylist()]
         assert sorted(ticks) == list(range(1, held + 1))
     lake.compact(keep=timedelta(0))
@@ -300,7 +300,7 @@ def test_what_is_held_outlives_the_log_of_single_commits(lake: Lake) -> None:
         (lake.path / "_delta_log" / f"{commit:020}.json").unlink()
     for known in (lake, Lake(lake.path)):
         assert known.held() == {"london": 7, "paris": 5}
-        assert (known.written("a"), known.written("b")) == (2, 5)
+        assert (known.snapshot().written("a"), known.snapshot().written("b")) == (2, 5)
         assert known.gaps() == [Gap("rome", 1, 2)]
         assert len(list(known.events())) == 5
 
@@ -313,7 +313,7 @@ def test_compacting_disturbs_no_reader(lake: Lake) -> None:
     early = list(islice(reading, 15))
     outcome = lake.compact()
     assert outcome["joined"] == 8
-    assert len(lake.files()) == 1
+    assert len(lake.snapshot().files()) == 1
     assert early + list(reading) == before == list(lake.events())
     assert lake.held() == {"paris": 89}
     assert lake.append(some(range(90, 95)), writer="a", version=9)
@@ -390,10 +390,10 @@ def test_files_that_cannot_hold_what_is_asked_for_are_not_read(lake: Lake) -> No
             for t in ticks
         ]
         lake.append(said, writer="a", version=file + 1)
-    assert len(lake.files()) == 11  # one batch has events of both days
+    assert len(lake.snapshot().files()) == 11  # one batch has events of both days
 
     def read(*arguments: Any, **options: Any) -> int:
-        return len(lake.files(*arguments, **options))
+        return len(lake.snapshot().files(*arguments, **options))
 
     assert read("n = 15") == 1
     assert read("n BETWEEN 15 AND 25") == 2
@@ -435,10 +435,10 @@ def test_files_from_before_an_attribute_are_not_read_for_it(lake: Lake) -> None:
     ]:
         wanted = Filter.parse(text)
         assert rows(lake, wanted) == [e for e in events if wanted.matches(e.notification)], text
-        assert len(lake.files(wanted)) == files, text
+        assert len(lake.snapshot().files(wanted)) == files, text
     lake.append([event(8, {"n": [[8]]})], writer="a", version=8)
     lake.append([event(9, {"later": 1})], writer="a", version=9)
-    assert len(lake.files("later = 1")) == 2  # there may be anything in the rest
+    assert len(lake.snapshot().files("later = 1")) == 2  # there may be anything in the rest
 
 
 def test_what_the_log_says_of_a_file_is_true_of_every_row(lake: Lake) -> None:
@@ -449,7 +449,7 @@ def test_what_the_log_says_of_a_file_is_true_of_every_row(lake: Lake) -> None:
         {"i": 2**63 - 1, "b": False, "when": BEGIN + timedelta(microseconds=999)},
     ]
     lake.append([event(t, s) for t, s in enumerate(said, 1)], writer="w", version=1)
-    for file in lake.files():
+    for file in lake.snapshot().files():
         rows = pa.Table.from_batches(lake.scan()).to_pylist()
         log = pa.table(lake.snapshot().table.get_add_actions(flatten=True)).to_pylist()
         (about,) = (each for each in log if each["path"] == file)
@@ -499,7 +499,7 @@ def test_texts_of_which_parquet_says_nothing_are_found(
     texts = ["a", "b", "z" * 5_000, "z"]
     said = [event(n, {"s": s}, step=1e-3) for n, s in enumerate(texts, 1)]
     lake.append(said, writer="a", version=1)
-    assert len(lake.files()) == 1
+    assert len(lake.snapshot().files()) == 1
     assert [e.tick for e in lake.events("s LIKE 'z%'")] == [3, 4]
 
 
@@ -529,7 +529,7 @@ def test_events_of_a_large_file_are_in_order_though_few_are_read_at_a_time(
         two = [e for s in ("paris", "rome") for e in some(ticks, stream=s)]
         lake.append(two, writer="a", version=version)
     lake.compact()
-    assert len(lake.files()) == 1
+    assert len(lake.snapshot().files()) == 1
     read = 0
     search = lake.snapshot().search("n < 205", None, None)
 

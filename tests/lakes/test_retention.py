@@ -148,7 +148,7 @@ def watched_syncs(
 ) -> list[Path]:
     """What is synced from now on, as seen from a folder; before the first, something happens."""
     synced: list[Path] = []
-    sync = committed._synced
+    sync = committed.synced
     happens = iter([] if first is None else [first])
 
     def watched(path: Path) -> None:
@@ -157,7 +157,7 @@ def watched_syncs(
         sync(path)
         synced.append(path.relative_to(folder))
 
-    monkeypatch.setattr(committed, "_synced", watched)
+    monkeypatch.setattr(committed, "synced", watched)
     return synced
 
 
@@ -210,11 +210,27 @@ def test_a_file_that_the_lake_still_counts_on_must_be_there(
     lake, asked = filled(tmp_path, 3), Committed(tmp_path, "paris")
     for commit in lake.path.glob("_delta_log/*.json"):
         os.utime(commit, (commit.stat().st_mtime - age,) * 2)
-    lost = lake.path / lake.files()[1]
+    lost = lake.path / lake.snapshot().files()[1]
     lost.unlink() if left is None else os.truncate(lost, left)
     for _ in range(2):
         with pytest.raises(LakeError, match=f"{lost.name}: it was written with .* bytes, but"):
             asked()
+
+
+def test_a_lake_that_goes_while_it_is_looked_at_is_no_longer_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, sync = tmp_path / "lake", committed.synced
+    _, asked = filled(folder, 3), Committed(folder, "paris")
+
+    def last(path: Path) -> None:
+        sync(path)
+        if path == folder:
+            folder.rename(tmp_path / "elsewhere")
+
+    monkeypatch.setattr(committed, "synced", last)
+    with pytest.raises(LakeError, match="there is no lake here"):
+        asked()
 
 
 def test_a_file_that_is_lost_after_the_first_look_is_missed_when_it_is_to_be_synced(
@@ -223,9 +239,9 @@ def test_a_file_that_is_lost_after_the_first_look_is_missed_when_it_is_to_be_syn
     lake, asked = filled(tmp_path, 1), Committed(tmp_path, "paris")
     assert asked() == {"paris": 1}
     event = Archived("paris", 2, datetime.now(UTC), Notification({"n": 2}))
-    before = {*lake.files()}
+    before = {*lake.snapshot().files()}
     lake.append([event], writer="me", version=2)
-    (added,) = {*lake.files()} - before
+    (added,) = {*lake.snapshot().files()} - before
     (lake.path / added).unlink()
     for _ in range(2):
         with pytest.raises(LakeError, match=f"{added}: it was written with .* is not here"):
@@ -237,7 +253,7 @@ def test_a_file_that_was_joined_with_others_may_be_gone_and_theirs_is_synced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
     lake, asked = filled(tmp_path, 3), Committed(tmp_path, "paris")
-    before = {*lake.files()}
+    before = {*lake.snapshot().files()}
 
     def join() -> None:
         assert lake.compact(keep=timedelta(0))["deleted"] == len(before)
@@ -246,8 +262,8 @@ def test_a_file_that_was_joined_with_others_may_be_gone_and_theirs_is_synced(
         join()
     synced = watched_syncs(tmp_path, monkeypatch, first=join if moment == "between" else None)
     assert asked() == {"paris": 3}
-    assert before.isdisjoint(lake.files())
-    assert {Path(file) for file in lake.files()} <= {*synced}
+    assert before.isdisjoint(lake.snapshot().files())
+    assert {Path(file) for file in lake.snapshot().files()} <= {*synced}
 
 
 @on_loop

@@ -84,7 +84,9 @@ def test_what_whoever_commits_does_not_see_is_not_committed(lake: Lake, left: in
     with pytest.raises(LakeError, match=f"{lost.name}: .* must be one folder that this machine"):
         lake.commit(written, "w", 4, held={"paris": 5})
     assert lake.held() == {"paris": 3}
-    assert {str(p.relative_to(lake.path)) for p in lake.path.rglob("*.parquet")} == {*lake.files()}
+    assert {str(p.relative_to(lake.path)) for p in lake.path.rglob("*.parquet")} == {
+        *lake.snapshot().files()
+    }
     fill(lake, range(4, 6))
     assert [e.tick for e in lake.events()] == [1, 2, 3, 4, 5]
 
@@ -265,7 +267,7 @@ def overwritten(file: Path) -> None:
 @pytest.mark.parametrize("read", [Lake.events, Lake.scan])
 @pytest.mark.parametrize("harm", [Path.unlink, cut_off, overwritten])
 def test_a_file_that_cannot_be_read_is_named(lake: Lake, harm: Any, read: Any) -> None:
-    (file,) = lake.files("n = 2")
+    (file,) = lake.snapshot().files("n = 2")
     harm(lake.path / file)
     assert len(list(read(lake, "n = 3"))) == 1, "others can be read"
     with pytest.raises(LakeError) as problem:
@@ -275,7 +277,7 @@ def test_a_file_that_cannot_be_read_is_named(lake: Lake, harm: Any, read: Any) -
 
 def test_a_file_that_may_have_a_column_is_not_left_out_if_nobody_can_look(lake: Lake) -> None:
     """The log says of no file that it lacks a column which is newer."""
-    (file,) = lake.files("n = 2")
+    (file,) = lake.snapshot().files("n = 2")
     lake.append([event(4, newer=1)], writer="w", version=4)
     (lake.path / file).unlink()
     with pytest.raises(LakeError, match=f"{file}: it cannot be read: No such file"):

@@ -123,10 +123,6 @@ class Changes(RuleBasedStateMachine):
         assert len(found) == len(set(found)), "a key counts once"
         assert set(found) == set(self.scan.match(event))
 
-    @rule(event=notifications, groups=st.dictionaries(st.integers(0, 3), st.sets(keys)))
-    def match_any(self, event: Notification, groups: dict[int, set[Any]]) -> None:
-        assert self.index.match_any(event, groups) == self.scan.match_any(event, groups)
-
     @invariant()
     def the_same_events_find_the_same_filters(self) -> None:
         for event in self.events:

@@ -57,7 +57,7 @@ def test_an_empty_engine_finds_nothing(make: Make) -> None:
     engine = make([])
     assert len(engine) == 0
     assert engine.match(Notification({"x": 1})) == []
-    assert engine.match_any(Notification({"x": 1}), {"all": [1, 2]}) == set()
+    assert engine.match_some([Notification({"x": 1}), Notification({})]) == [[], []]
     assert [list(part) for part in engine.match_batch([Notification({"x": 1})])] == [[], []]
 
 
@@ -105,6 +105,7 @@ def test_any_filters_and_any_events_agree_with_asking_every_filter(
 def assert_finds(engine: Matcher, chosen: list[Filter], events: list[Notification]) -> None:
     expected = [[n for n, f in enumerate(chosen) if f.matches(event)] for event in events]
     assert [sorted(engine.match(event)) for event in events] == expected
+    assert list(map(sorted, engine.match_some(events))) == expected
     pairs = [(row, key) for row, keys in enumerate(expected) for key in keys]
     rows, keys = (list(map(_plain, part)) for part in engine.match_batch(events))
     assert sorted(zip(rows, keys, strict=True)) == pairs
@@ -115,21 +116,6 @@ def _plain(item: Any) -> Any:
     return item.as_py() if hasattr(item, "as_py") else item
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@FEWER
-@given(
-    chosen=st.lists(filters, max_size=9),
-    event=notifications,
-    groups=st.dictionaries(st.sampled_from("NESW"), st.sets(st.integers(0, 12))),
-)
-def test_match_any_names_the_groups_that_hold_a_match(
-    engine: str, chosen: list[Filter], event: Notification, groups: dict[str, set[int]]
-) -> None:
-    matching = {n for n, f in enumerate(chosen) if f.matches(event)}
-    expected = {name for name, keys in groups.items() if keys & matching}
-    assert ENGINES[engine](enumerate(chosen)).match_any(event, groups) == expected
-
-
 def test_keys_are_given_back_as_they_were_put_in(make: Make) -> None:
     keys: list[Any] = [7, "seven", ("a", 7), frozenset({7}), 10**30, b"7"]
     engine = make((key, Filter.all()) for key in keys)
@@ -138,7 +124,9 @@ def test_keys_are_given_back_as_they_were_put_in(make: Make) -> None:
 
 def test_integer_keys_stay_plain_integers(make: Make) -> None:
     engine = make(QUOTES)
-    assert {key.__class__ for key in engine.match(Notification({}))} == {int}
+    event = Notification({})
+    for found in (engine.match(event), *engine.match_some([event, event])):
+        assert {key.__class__ for key in found} == {int}
 
 
 # -- changing --------------------------------------------------------------------------------
@@ -230,5 +218,3 @@ def _assert_is(engine: Matcher, pairs: list[tuple[int, Filter]]) -> None:
         Notification({"price": 0}),
     ):
         assert sorted(engine.match(event)) == sorted(scan.match(event))
-        groups = {key: [key] for key, _ in pairs} | {"new": ["new"]}
-        assert engine.match_any(event, groups) == set(scan.match(event))

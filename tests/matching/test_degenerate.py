@@ -15,7 +15,7 @@ from tests.matching.engines import ENGINES, TUNINGS, folded, fresh, in_segments,
 from tidings.events import Constraint, Domain, Filter, Notification, register
 from tidings.events.constraint import DOMAINS
 from tidings.events.phrases import Phrase
-from tidings.matching import Index, Matcher, warm
+from tidings.matching import Index, Matcher
 
 LAID_OUT = [folded, in_segments]
 
@@ -261,15 +261,6 @@ def test_segments_stay_few_however_filters_come() -> None:
             index._fold()
     assert len(index._state.segments) < 10
     assert found(index, {"x": 2_998.5}) == list(range(2_999))
-
-
-def test_who_only_asks_for_groups_has_filters_laid_out_too() -> None:
-    warm.wait()
-    index = fresh((n, Filter.parse(f"x >= {n}")) for n in range(500))
-    for _ in range(50):
-        assert index.match_any(Notification({"x": 9}), {"low": [3], "high": [30]}) == {"low"}
-    assert index.explain()["fresh"] == 0
-    assert index.explain()["events sampled"] > 0
 
 
 # -- other domains ---------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import tidings
 from tests.network.accounts import Heard, Life, Published
+from tidings.protocol.cursors import read_cursor
 
 ROOT = Path(__file__).parents[2]
 
@@ -95,7 +96,7 @@ class ReaderProcess(Actor):
             if word == "heard":
                 self.life.hear(rest[0], int(rest[1]))
             else:
-                cursor = tidings.client.positions.read_cursor(rest[0]) if rest else {}
+                cursor = read_cursor(rest[0]) if rest else {}
                 self.life.acknowledged = cursor
 
 

@@ -16,18 +16,17 @@ from pathlib import Path
 from time import monotonic
 from types import TracebackType
 
+from tests.broker.store.logs import log_in
 from tests.network.proxy import Proxy
 from tidings.broker.operations.status import Status, ask
-from tidings.broker.store import log_table
 from tidings.broker.store.seals import unseal
 from tidings.events import TidingsError
 from tidings.protocol import Event
 from tidings.protocol.addresses import Address
-from tidings.protocol.epochs import stream_name
 from tidings.protocol.records import unpack_value
 
 PATIENCE = 30.0
-"""Seconds until a test gives up: none of them waits for so long unless something is wrong."""
+"""Seconds until a test gives up: none of them waits that long unless something is wrong."""
 
 USUAL = (sys.executable, "-m", "tidings.cli")
 """The program that brokers are started with,"""
@@ -153,10 +152,7 @@ class BrokerProcess:
 
     def log(self) -> list[Event]:
         """What it has kept; it may be running."""
-        path = f"file:{self.store / 'broker.db'}?mode=ro"
-        with closing(sqlite3.connect(path, uri=True, timeout=PATIENCE)) as connection:
-            rows = list(log_table.every_row(connection))
-        return [event for row in rows for event in row.events(stream_name(self.name, row.epoch))]
+        return log_in(self.store, self.name, timeout=PATIENCE)
 
     def known(self) -> dict[str, int]:
         """How far each stream is, as far as it has on its disk."""

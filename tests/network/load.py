@@ -50,7 +50,7 @@ class Load:
                 task.result()
 
     async def more(self, count: int, *, within: float = PATIENCE) -> bool:
-        """Wait until so many more are kept; whether that came about in time."""
+        """Wait until this many more are kept; whether that came about in time."""
         wanted = self.accepted + count
         try:
             async with asyncio.timeout(within):

@@ -1,8 +1,8 @@
 """`tidings` with a small difference, said in the environment.
 
 ODD_CLOCK=FILE     the clock is set by as many seconds as FILE says, as soon as it does
-ODD_TRIM=SECONDS   the log is trimmed so often
-ODD_GREETING=SECONDS   whoever connects has so many to say who they are
+ODD_TRIM=SECONDS   seconds between two trims of the log
+ODD_GREETING=SECONDS   seconds for a greeting
 """
 
 from __future__ import annotations

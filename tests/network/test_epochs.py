@@ -17,7 +17,7 @@ from tests.broker.store.test_continuity import believe, synced
 from tests.network.brokers import HASTY, PATIENCE, USUAL, BrokerProcess, Network, free_ports
 from tidings.broker.store.backup import renew
 from tidings.client import StreamWentBack, Subscription
-from tidings.client.positions import read_cursor
+from tidings.protocol.cursors import read_cursor
 
 pytestmark = pytest.mark.slow
 

@@ -44,7 +44,7 @@ def make_lake(folder: Path) -> Path:
 
 
 async def holds(network: Network, broker: str, neighbour: str, filters: int) -> None:
-    """Wait until a broker holds so many filters for a neighbour."""
+    """Wait until a broker holds this many filters for a neighbour."""
     end = monotonic() + PATIENCE
     while True:
         links = {link.name: link for link in (await network[broker].status()).links}

@@ -27,7 +27,7 @@ from tests.network.brokers import (
 )
 from tidings.broker.store import SQLiteStore
 from tidings.client import CursorTooOld, PublishRefused
-from tidings.client.positions import read_cursor
+from tidings.protocol.cursors import read_cursor
 
 
 def broker(

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 import threading
 from collections.abc import Coroutine, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.broker.store.logs import log_in
 from tests.client.brokers import BrokerProcess
 from tidings.broker.configuration import Configuration
 from tidings.broker.server import Broker
-from tidings.broker.store import log_table
 from tidings.lakes.committed import Committed
 from tidings.protocol import Event
-from tidings.protocol.epochs import stream_name
 
 _PATIENCE = 60.0
 
@@ -65,7 +63,4 @@ class Here:
 
 def log_of(broker: BrokerProcess | Here) -> list[Event]:
     """All that it keeps, read from its disk."""
-    path = f"file:{broker.folder / 'store' / 'broker.db'}?mode=ro"
-    with closing(sqlite3.connect(path, uri=True, timeout=30)) as connection:
-        rows = list(log_table.every_row(connection))
-    return [event for row in rows for event in row.events(stream_name(broker.name, row.epoch))]
+    return log_in(broker.folder / "store", broker.name)

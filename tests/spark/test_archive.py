@@ -19,13 +19,13 @@ import pytest
 import tidings
 from tests.client.brokers import BrokerProcess
 from tidings.broker.store import SQLiteStore
+from tidings.client import Login
 from tidings.lakes.lake import Gap, Lake, LakeError
 from tidings.spark.archiving import rounds
-from tidings.spark.archiving.archive import GapError, Report, archive
+from tidings.spark.archiving.archive import ArchiveReport, GapError, archive
 from tidings.spark.archiving.hands import OwnHands
 from tidings.spark.archiving.haul import Haul, Hauled
-from tidings.spark.streams.broker import Broker
-from tidings.spark.streams.watch import Watch
+from tidings.spark.streams.watch import EndsWatch
 
 pytestmark = pytest.mark.slow
 
@@ -67,7 +67,7 @@ def test_what_was_published_is_archived_and_then_what_follows(
     broker: BrokerProcess, lake: Lake
 ) -> None:
     publish(broker, range(1_000))
-    reports: list[Report] = []
+    reports: list[ArchiveReport] = []
     report = archive(broker.url, lake, batch=300, until="live", progress=reports.append)
     assert report.events == 1_000
     assert [r.events for r in reports][:3] == [300, 600, 900]
@@ -102,10 +102,10 @@ def test_only_what_the_filter_matches_is_archived_but_all_is_held(
 
 def test_it_commits_in_time_and_stops_when_told_to(broker: BrokerProcess, lake: Lake) -> None:
     stop = threading.Event()
-    news: list[Report] = []
+    news: list[ArchiveReport] = []
     heard = threading.Event()
 
-    def progress(report: Report) -> None:
+    def progress(report: ArchiveReport) -> None:
         news.append(report)
         if report.events:
             heard.set()
@@ -144,7 +144,7 @@ def test_small_files_are_joined_while_it_goes_on(
         publish(broker, range(first, first + 10))
         assert commits.acquire(timeout=30)
     end = monotonic() + 30
-    while len(lake.files()) > 3:
+    while len(lake.snapshot().files()) > 3:
         assert thread.is_alive()
         assert monotonic() < end
     stop.set()
@@ -160,7 +160,7 @@ def test_small_files_are_joined_by_those_who_come_again_and_again(
     for first in range(0, 60, 10):
         publish(broker, range(first, first + 10))
         archive(broker.url, lake, until="live")
-        assert len(lake.files()) <= 5
+        assert len(lake.snapshot().files()) <= 5
     assert archived(lake) == log(broker)
 
 
@@ -170,7 +170,7 @@ def test_a_lake_that_is_deleted_while_it_is_filled_is_not_filled_any_more(
     publish(broker, range(500))
     is_gone = threading.Event()
 
-    def delete(_: Report) -> None:
+    def delete(_: ArchiveReport) -> None:
         shutil.rmtree(lake.path)
         is_gone.set()
 
@@ -307,10 +307,10 @@ def test_that_a_broker_is_away_is_told_with_what_starts_one(
     stop, told = threading.Event(), logging.Handler()
     told.emit = lambda _: stop.set()  # type: ignore[method-assign]
     logging.getLogger("tidings.spark").addHandler(told)
-    nobody = Broker("tidings://127.0.0.1:1", timeout=0.1)
+    nobody = Login("tidings://127.0.0.1:1", timeout=0.1)
     hauling = rounds.Rounds(lake, nobody, OwnHands(), 100, "fail", lambda _: None)
     try:
-        with Watch(Broker(broker.url)) as watch:
+        with EndsWatch(Login(broker.url)) as watch:
             hauling.follow(watch, "live", 0.0, stop)
     finally:
         logging.getLogger("tidings.spark").removeHandler(told)

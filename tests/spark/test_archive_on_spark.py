@@ -23,7 +23,7 @@ from tidings.client import connect_sync
 from tidings.events import TidingsError
 from tidings.lakes.committed import Committed
 from tidings.lakes.lake import Lake
-from tidings.spark.archiving.archive import Report, archive
+from tidings.spark.archiving.archive import ArchiveReport, archive
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("archive_on_spark")]
 
@@ -108,11 +108,11 @@ def test_each_event_is_there_once_whoever_is_killed_and_whatever_tasks_name_alik
             ticks = [e.tick for e in lake.events()]
             assert ticks == list(range(1, len(ticks) + 1))
             assert lake.held()["paris"] == len(ticks) > 0
-            orphans += len(list(lake.path.rglob("*.parquet"))) - len(lake.files())
+            orphans += len(list(lake.path.rglob("*.parquet"))) - len(lake.snapshot().files())
     finally:
         enough.set()
         publisher.join()
-    reports: list[Report] = []
+    reports: list[ArchiveReport] = []
     archive(broker.url, lake, spark=spark, batch=5_000, until="live", progress=reports.append)
     assert reports == [] or reports[-1].is_live
     check(lake, broker)

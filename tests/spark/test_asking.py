@@ -1,4 +1,4 @@
-"""Rows are asked about a few at a time, so that memory is for so many matches; without Spark."""
+"""Rows are asked about a few at a time, so that memory is bounded by matches; without Spark."""
 
 from __future__ import annotations
 

@@ -15,8 +15,9 @@ from tidings.delivery.copies import copies_for
 from tidings.events import Filter, Notification, TidingsError
 from tidings.lakes.lake import Lake
 from tidings.lakes.layout import Archived
+from tidings.protocol.cursors import is_behind
 from tidings.protocol.records import RecordDecoder, pack_notification
-from tidings.spark.bulk.bulk import Bulk, Keeper, Position, bulk, is_behind, write_snapshot
+from tidings.spark.bulk.bulk import Bulk, Keeper, Position, bulk, write_snapshot
 from tidings.spark.bulk.registrations import (
     Registrations,
     cancellation,
@@ -177,7 +178,7 @@ def test_a_failure_on_the_way_loses_no_subscription(tmp_path: Path) -> None:
         lake.append([Archived("paris", n + 1, BEGIN + timedelta(days=n), said)], "test", n + 1)
     moving, keeper = Bulk(tmp_path), Keeper(tmp_path)
     moving.move({"paris": 1})
-    last = tmp_path / max(lake.files())
+    last = tmp_path / max(lake.snapshot().files())
     hidden = last.rename(tmp_path / "hidden")
     for go in (lambda: moving.move(lake.held()), keeper.follow):
         with pytest.raises((TidingsError, OSError)):

@@ -27,7 +27,7 @@ from tidings.spark.bulk.bulk import Keeper
 from tidings.spark.bulk.registrations import cancellation, deliveries, original, registration
 from tidings.spark.delivering.deliver import deliver
 from tidings.spark.delivering.lock import locked
-from tidings.spark.delivering.tally import Report
+from tidings.spark.delivering.tally import DeliverReport
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("deliver")]
 
@@ -47,7 +47,7 @@ class Deliverer:
     """`deliver` in a thread of its own."""
 
     def __init__(self, spark: Any, broker: BrokerProcess, folder: Path, **options: Any) -> None:
-        self.report = Report()
+        self.report = DeliverReport()
         self._end = threading.Event()
         self._problem: BaseException | None = None
         self._thread = threading.Thread(
@@ -60,7 +60,7 @@ class Deliverer:
         except BaseException as problem:
             self._problem = problem
 
-    def _told(self, report: Report) -> None:
+    def _told(self, report: DeliverReport) -> None:
         self.report = report
 
     def __enter__(self) -> Deliverer:

@@ -34,7 +34,7 @@ _values = st.sampled_from(NUMBERS + STRINGS + TIMES + OTHERS)
 lakes = st.builds(
     lambda events, times: [Notification(event) for event in events] * times,
     st.lists(st.dictionaries(st.sampled_from(NAMES), _values, max_size=3), min_size=1, max_size=8),
-    st.sampled_from([1, 60]),  # of so many it is also said what goes with what
+    st.sampled_from([1, 60]),  # of sixty it is also said what goes with what
 )
 _names = st.sampled_from(NAMES).map(name_text)
 _operators = st.sampled_from(["=", "!=", "<", "<=", ">", ">="])

@@ -18,6 +18,13 @@ from tidings.spark.failures import cause
             "=== Streaming Query ===",
             "no broker can be reached",
         ),
+        (
+            "[STREAM_FAILED] Query [id = 7] terminated with exception: timed out\n"
+            "=== Streaming Query ===\n"
+            "Identifier: [id = 7, runId = 8]\n"
+            "Current Committed Offsets: {}",
+            "[STREAM_FAILED] Query [id = 7] terminated with exception: timed out",
+        ),
         ("tidings.events.errors.TidingsError: a\nb", "a"),
         (
             "An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collect.\n"

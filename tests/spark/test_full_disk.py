@@ -27,7 +27,7 @@ def broker(tmp_path: Path) -> Iterator[Here]:
 
 
 def fill(patch: pytest.MonkeyPatch, *, at: int) -> None:
-    """The disk is full when so many events are kept."""
+    """The disk is full when this many events are kept."""
     patch.setattr(Host, "trouble", property(lambda h: "the disk is full" if h.last >= at else None))
 
 

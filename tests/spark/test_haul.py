@@ -18,6 +18,7 @@ from tests.client.brokers import BrokerProcess
 from tests.spark.brokers import log_of, running
 from tidings import Filter, Notification
 from tidings.broker.store import SQLiteStore
+from tidings.client import Login
 from tidings.lakes.lake import EVERYTHING, Lake, LakeError
 from tidings.lakes.layout import Archived
 from tidings.protocol import Event
@@ -25,7 +26,6 @@ from tidings.spark.archiving.archive import GapError, archive
 from tidings.spark.archiving.haul import Haul, haul
 from tidings.spark.interrupts import Stopped
 from tidings.spark.streams.absence import Away, Gone
-from tidings.spark.streams.broker import Broker
 from tidings.spark.streams.reading import read, read_rows
 from tidings.spark.streams.stretch import Stretch
 
@@ -54,11 +54,11 @@ def publish(broker: BrokerProcess, said: list[dict[str, Any]]) -> None:
             client.publish(each)
 
 
-def heard(stretch: Stretch, broker: Broker, filter: Filter) -> list[Event]:
+def heard(stretch: Stretch, login: Login, filter: Filter) -> list[Event]:
     """What a stretch has, in its lightest form."""
     return [
         Event(stretch.stream, tick, Notification(record), time=time)
-        for rows in read_rows(stretch, broker, filter)
+        for rows in read_rows(stretch, login, filter)
         for tick, time, record in zip(rows.ticks, rows.times, rows.records, strict=True)
     ]
 
@@ -72,7 +72,7 @@ def test_a_stretch_is_the_same_copied_or_told(broker: BrokerProcess) -> None:
     """And without copies for bulk subscribers, which are nobody else's."""
     publish(broker, SAID)
     log = heard_by_all(broker)
-    place = Broker(broker.url)
+    place = Login(broker.url)
     whole, part = Stretch("paris", 0, 6, {}), Stretch("paris", 1, 4, {})
     for stretch, expected in ((whole, log), (part, log[1:4])):
         assert heard(stretch, place, Filter.all()) == expected
@@ -94,10 +94,10 @@ def test_of_several_brokers_the_one_whose_stream_it_is_is_asked(tmp_path: Path) 
         try:
             publish(rome, SAID)
             both = f"{paris.url},127.0.0.1:{rome.port}"
-            found = heard(Stretch("rome", 0, 6, {}), Broker(both), Filter.all())
+            found = heard(Stretch("rome", 0, 6, {}), Login(both), Filter.all())
             assert found == heard_by_all(rome)
             with pytest.raises(Away, match="is the broker rome up, and linked"):
-                heard(Stretch("rome", 0, 6, {}), Broker(paris.url, timeout=0.5), Filter.all())
+                heard(Stretch("rome", 0, 6, {}), Login(paris.url, timeout=0.5), Filter.all())
         finally:
             rome.stop()
 
@@ -106,25 +106,25 @@ def test_what_is_gone_away_or_unwanted_is_told_apart(broker: BrokerProcess) -> N
     for n in range(3):
         publish(broker, [{"n": n}])
     with pytest.raises(Gone, match="ends at tick 3, before tick 9") as short:
-        heard(Stretch("paris", 0, 9, {}), Broker(broker.url), EVERYTHING)
+        heard(Stretch("paris", 0, 9, {}), Login(broker.url), EVERYTHING)
     assert (short.value.after, short.value.upto) == (9, 3)
     stop = threading.Event()
     stop.set()
     with pytest.raises(Stopped):
-        list(read_rows(Stretch("paris", 0, 3, {}), Broker(broker.url), EVERYTHING, stop=stop))
+        list(read_rows(Stretch("paris", 0, 3, {}), Login(broker.url), EVERYTHING, stop=stop))
     broker.stop()
     store = SQLiteStore(broker.folder / "store", broker.name)
     lost = store.trim(before=1e12) - 1
     store.close()
     begun = monotonic()
     with pytest.raises(Away, match="no broker can be reached"):
-        heard(Stretch("paris", 0, 3, {}), Broker(broker.url, timeout=0.6), EVERYTHING)
+        heard(Stretch("paris", 0, 3, {}), Login(broker.url, timeout=0.6), EVERYTHING)
     assert monotonic() - begun < 5
     broker.start()
     assert lost > 0
     for filter in (EVERYTHING, Filter.parse("n >= 0")):
         with pytest.raises(Gone, match="no longer kept") as gone:
-            heard(Stretch("paris", 0, 3, {}), Broker(broker.url), filter)
+            heard(Stretch("paris", 0, 3, {}), Login(broker.url), filter)
         assert (gone.value.after, gone.value.upto) == (0, lost)
 
 
@@ -137,7 +137,7 @@ def test_two_hauls_that_name_a_column_alike_for_different_kinds(
 
     def task(start: int, end: int) -> Haul:
         stretch = Stretch("paris", start, end, {})
-        return Haul(stretch, Broker(broker.url), lake.filter, str(lake.path), schema)
+        return Haul(stretch, Login(broker.url), lake.filter, str(lake.path), schema)
 
     tasks = [task(0, 2), task(2, 3), task(3, 6)]
     brought = [haul(each) for each in tasks]
@@ -162,7 +162,7 @@ def test_two_hauls_that_name_a_column_alike_for_different_kinds(
     expected = [e.notification for e in log_of(broker) if "tidings.for" not in e.notification]
     assert [e.notification for e in lake.events()] == expected
     assert {"x", "x$string", "x$double"} <= set(lake.schema().names)
-    assert len(list(lake.path.rglob("*.parquet"))) == len(lake.files()) == 3
+    assert len(list(lake.path.rglob("*.parquet"))) == len(lake.snapshot().files()) == 3
     with pytest.raises(LakeError, match="paris:1 would be in the lake twice"):
         lake.commit(brought[0].written, "w", 2, held={"paris": 6})
 
@@ -208,7 +208,7 @@ def test_a_snapshot_stays_what_it_is(tmp_path: Path) -> None:
     lake.compact()
     assert before.held() == {"paris": 3}
     assert [e.tick for e in before.events()] == [1, 2, 3]
-    assert (before.written("w"), lake.written("w")) == (1, 2)
+    assert (before.written("w"), lake.snapshot().written("w")) == (1, 2)
     after = lake.snapshot()
     assert after.held() == {"paris": 9}
     assert [e.tick for e in after.events("n > 2", since="paris:3")] == [4, 5]
@@ -238,7 +238,7 @@ def test_a_log_that_is_trimmed_meanwhile_is_read_as_far_as_it_came(broker: Broke
     count = 150_000  # some pieces, each of several batches
     with tidings.connect_sync(broker.url) as client:
         client.publish_many({"n": n} for n in range(count))
-    reading = read_rows(Stretch("paris", 0, count, {}), Broker(broker.url), EVERYTHING)
+    reading = read_rows(Stretch("paris", 0, count, {}), Login(broker.url), EVERYTHING)
     ticks = next(reading).ticks
     broker.kill()
     store = SQLiteStore(broker.folder / "store", broker.name)
@@ -291,5 +291,5 @@ def test_memory_is_bounded_however_much_has_gathered(
     assert done.returncode == 0, done.stderr
     assert Lake(lake).held() == {"paris": count}
     assert sum(batch.num_rows for batch in Lake(lake).scan("EXISTS n")) == count
-    assert len(Lake(lake).files()) > 4  # a file is not larger than memory should be
+    assert len(Lake(lake).snapshot().files()) > 4  # a file is not larger than memory should be
     assert sum(map(int, done.stdout.split())) < most

@@ -122,10 +122,10 @@ def test_what_is_no_inbox_is_refused_at_once(tmp_path: Path) -> None:
     (tmp_path / "full" / "file").write_text("")
     for name, reason in (
         ("lake", "this is no inbox: its columns are id, stream, tick, "),
-        ("file", "there is something else here, no inbox"),
-        ("full", "there is something else here, no inbox"),
+        ("file", "there is something else here, which is no inbox"),
+        ("full", "there is something else here, which is no inbox"),
         ("file/inbox", "no inbox can be made here: "),
-        ("x%41", f"Delta takes this name for {tmp_path}/xA; an inbox needs another one"),
+        ("x%41", f"Delta takes this name for {tmp_path}/xA; give another one"),
     ):
         with pytest.raises(TidingsError, match=f"^{tmp_path / name}: {reason}"):
             Inbox(tmp_path / name)

@@ -104,7 +104,7 @@ def indexes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def test_a_process_makes_the_index_once(spark: Any, rows: Any) -> None:
     def held() -> set[str]:
-        # By so many tasks that each process has one: other tests leave more processes than cores.
+        # By enough tasks that each process has one: other tests leave more processes than cores.
         probe = spark.range(40, numPartitions=40).mapInArrow(indexes, "held string")
         return {h for h in probe.toArrow()["held"].to_pylist() if name in h}
 

@@ -12,10 +12,9 @@ import pytest
 
 from tests.network.brokers import Network
 from tests.network.proxy import Proxy
-from tidings.client import Client, connect
+from tidings.client import Client, Login, connect
 from tidings.protocol.requests import Cursor
 from tidings.spark.streams import places
-from tidings.spark.streams.broker import Broker
 from tidings.spark.streams.places import ends_known_to, ticks_before
 
 pytestmark = pytest.mark.slow
@@ -48,7 +47,7 @@ def test_streams_that_have_nothing_to_say_are_not_waited_for(tmp_path: Path) -> 
             noon = time()
             await publish(brokers["a"].url, MANY)
             async with wire(brokers["a"].port) as proxy:
-                broker = Broker(f"tidings://127.0.0.1:{proxy.port}")
+                broker = Login(f"tidings://127.0.0.1:{proxy.port}")
                 for since, expected in (
                     (0.0, {"a": 0, "b": 0, "c": 0}),
                     (noon, {"a": 20, "b": 3, "c": 0}),
@@ -81,7 +80,7 @@ def test_a_stream_that_goes_away_amid_the_question_is_left_out(
                 return found
 
             monkeypatch.setattr(places, "ends_known_to", told)
-            broker = Broker(brokers["a"].url)
+            broker = Login(brokers["a"].url)
             found = await asyncio.to_thread(ticks_before, broker, noon, ["a", "b", "c"])
             assert found == {"a": 0 if is_all else 20, "c": 0}
             await brokers.start("b")

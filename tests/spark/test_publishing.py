@@ -31,7 +31,7 @@ from tidings.lakes.lake import Lake
 from tidings.spark.archiving.archive import archive
 from tidings.spark.bulk import publishing
 from tidings.spark.bulk.judging import Judged, Table
-from tidings.spark.bulk.publishing import ROOM, Delivering, Publisher, lanes
+from tidings.spark.bulk.publishing import ROOM, Delivering, StretchPublisher, lanes
 from tidings.spark.bulk.registrations import ALL, registration
 from tidings.spark.format.options import reading
 from tidings.spark.format.reader import StreamReader
@@ -238,7 +238,7 @@ def test_what_was_refused_to_a_task_that_failed_is_a_dead_letter_of_the_next(
 def test_what_is_too_large_now_may_be_taken_later_and_the_others_keep_their_numbers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: int, then: int
 ) -> None:
-    count, send = 3_000, Publisher._send
+    count, send = 3_000, StretchPublisher._send
     with running(tmp_path / "broker") as broker:
         with connect_sync(broker.url) as client:
             client.publish(registration("all", "EXISTS n"))
@@ -246,7 +246,7 @@ def test_what_is_too_large_now_may_be_taken_later_and_the_others_keep_their_numb
         served = Served(broker, tmp_path, events=0, names=0)
         task = served.task(start=1, end=1 + count)
 
-        def sent(self: Publisher) -> None:
+        def sent(self: StretchPublisher) -> None:
             send(self)
             while self._under_way:
                 self._wait()
@@ -254,7 +254,7 @@ def test_what_is_too_large_now_may_be_taken_later_and_the_others_keep_their_numb
 
         broker.stop()
         broker.start(config=f"[limits]\nframe = {first}\n")
-        monkeypatch.setattr(Publisher, "_send", sent)
+        monkeypatch.setattr(StretchPublisher, "_send", sent)
         with pytest.raises(TidingsError, match="it fails"):
             served.run(task)
         monkeypatch.undo()

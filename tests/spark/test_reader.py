@@ -19,7 +19,7 @@ from tests.network import brokers as networks
 from tests.network.brokers import Network
 from tests.spark.brokers import log_of, running
 from tidings.broker.store import SQLiteStore
-from tidings.client import connect_sync
+from tidings.client import Login, connect_sync
 from tidings.events import TidingsError
 from tidings.lakes.lake import Lake
 from tidings.protocol.requests import Cursor
@@ -32,7 +32,6 @@ from tidings.spark.format.options import reading
 from tidings.spark.format.reader import BatchReader, StreamReader
 from tidings.spark.streams import places
 from tidings.spark.streams.absence import Gone
-from tidings.spark.streams.broker import Broker
 
 pytestmark = pytest.mark.slow
 
@@ -210,7 +209,7 @@ def test_a_stream_that_comes_back_after_a_batch_was_loaded_is_none_of_it(tmp_pat
                 await asyncio.to_thread(publish, brokers[name], 3)
             brokers["b"].kill()
             url = brokers["a"].url
-            reached = partial(places.ends, Broker(url))
+            reached = partial(places.ends, Login(url))
             while "b" in await asyncio.to_thread(reached):
                 await asyncio.sleep(0.05)
             loaded = await asyncio.to_thread(batch, url=url)
@@ -227,7 +226,7 @@ def test_a_stream_that_comes_back_after_a_batch_was_loaded_is_none_of_it(tmp_pat
 def test_a_time_behind_all_events_is_no_lost_log_though_more_are_published_meanwhile(
     broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch, on_gap: str
 ) -> None:
-    def ends(asked: Broker) -> Cursor:
+    def ends(asked: Login) -> Cursor:
         found = places.ends(asked)
         publish(broker, 2)
         return found

@@ -11,12 +11,11 @@ import pytest
 import tidings
 from tests.client.brokers import BrokerProcess
 from tidings.broker.tokens import hashed, new_token
-from tidings.client import Event
+from tidings.client import Event, Login
 from tidings.lakes.layout import EVERYTHING
 from tidings.protocol.records import Rows
 from tidings.spark.streams import absence, reading
 from tidings.spark.streams.absence import Away
-from tidings.spark.streams.broker import Broker
 from tidings.spark.streams.reading import read_rows
 from tidings.spark.streams.stretch import Stretch
 
@@ -45,7 +44,7 @@ def test_a_copy_waits_for_its_broker_and_asks_no_other(tmp_path: Path) -> None:
     with brokers(tmp_path, {"paris": "", "rome": ""}) as named:
         with tidings.connect_sync(named["paris"].url) as client:
             client.publish_many({"n": n} for n in range(count))
-        broker = Broker(url_of(named), timeout=1.0)
+        broker = Login(url_of(named), timeout=1.0)
         reading = read_rows(Stretch("paris", 0, count, {}), broker, EVERYTHING)
         ticks = next(reading).ticks
         named["paris"].kill()
@@ -92,7 +91,7 @@ def test_who_takes_long_to_use_what_was_read_has_not_waited_for_the_broker(
         monkeypatch.setattr(way, "take", told)
         monkeypatch.setattr(reading, "MANY", 1)
     ticks = []
-    for rows in read_rows(Stretch("paris", 0, 5, {}), Broker(timeout=1.0), EVERYTHING):
+    for rows in read_rows(Stretch("paris", 0, 5, {}), Login(timeout=1.0), EVERYTHING):
         ticks += rows.ticks
         now += 60
     assert ticks == [1, 2, 3, 4, 5]
@@ -103,5 +102,5 @@ def test_a_broker_that_lets_nobody_in_is_passed_over(tmp_path: Path) -> None:
     with brokers(tmp_path, {"paris": "", "rome": closed, "oslo": ""}) as named:
         with tidings.connect_sync(named["oslo"].url) as client:
             client.publish_many({"n": n} for n in range(5))
-        reading = read_rows(Stretch("oslo", 0, 5, {}), Broker(url_of(named), timeout=5), EVERYTHING)
+        reading = read_rows(Stretch("oslo", 0, 5, {}), Login(url_of(named), timeout=5), EVERYTHING)
         assert [tick for rows in reading for tick in rows.ticks] == [1, 2, 3, 4, 5]

@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("sink")]
 
 PATIENCE = 60.0
 MANY = 100_000
-"""So many rows take a moment to publish."""
+"""Rows that take a moment to publish."""
 DYING = Path(__file__).with_name("dying_query.py")
 QUOTES = "number BIGINT, symbol STRING, price DOUBLE"
 
@@ -356,7 +356,7 @@ def test_a_commit_killed_at_any_moment_is_finished_by_the_next_in_another_order(
     options = writing({"url": broker.url, "staging": str(tmp_path / "staging"), "timeout": "5"})
     writer = StreamWriter(options, schema, overwrite=False)
     published = []
-    for room in (0, 15_000, 1, 20_000, count):  # so many rows are taken before it is killed
+    for room in (0, 15_000, 1, 20_000, count):  # this many rows are taken before it is killed
         rows = draw.sample(range(count), count)  # as if tasks had run again
         batches = [pa.record_batch({"number": rows[i : i + 9000]}) for i in range(0, count, 9000)]
         staged = [writer._stage(iter([b]), options.staging or "", "query", 7) for b in batches]

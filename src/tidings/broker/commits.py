@@ -18,6 +18,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic
 from typing import Any, Final
@@ -40,33 +41,21 @@ _RETRY: Final = 1.0
 """Seconds until a commit that has failed is tried again."""
 
 
+@dataclass(slots=True)
 class Bundle:
     """Effects that are carried out together."""
 
-    __slots__ = (
-        "before",
-        "effects",
-        "ended",
-        "events",
-        "must_sync",
-        "out",
-        "reads",
-        "size",
-        "values",
-    )
-
-    def __init__(self) -> None:
-        self.values: dict[str, Any] = {}
-        self.events: list[Event] = []
-        self.before: list[tuple[dict[str, Any], list[Event]]] = []
-        """Values and events of earlier epochs: each is kept, then the next epoch begins."""
-        self.must_sync = False
-        self.out: dict[Outlet, list[Any]] = {}
-        self.ended: list[Outlet] = []
-        self.reads: list[Read | Recall] = []
-        self.effects = 0
-        self.size = 0
-        """Bytes of the input that its effects follow from."""
+    values: dict[str, Any] = field(default_factory=dict)
+    events: list[Event] = field(default_factory=list)
+    before: list[tuple[dict[str, Any], list[Event]]] = field(default_factory=list)
+    """Values and events of earlier epochs: each is kept, then the next epoch begins."""
+    must_sync: bool = False
+    out: dict[Outlet, list[Any]] = field(default_factory=dict)
+    ended: list[Outlet] = field(default_factory=list)
+    reads: list[Read | Recall] = field(default_factory=list)
+    effects: int = 0
+    size: int = 0
+    """Bytes of the input that its effects follow from."""
 
 
 class Commits:

@@ -55,14 +55,14 @@ Make: TypeAlias = Callable[[dict[str, Any], dict[str, Span]], Node]
 
 _RETRY: Final = 1.0
 _TRIES: Final = 5
-"""Times that the log is read, a second apart, before whoever wants that is told it cannot be."""
+"""Times that the log is read, a second apart, before a reader is told that it cannot be."""
 
 
 _Found: TypeAlias = tuple[int, int, tuple[Event, ...]]
 
 
-class Dialler(Protocol):
-    """Whoever connects to neighbours."""
+class Linker(Protocol):
+    """What connects to neighbours."""
 
     def meet(self, name: str, address: str) -> None:
         """There is another neighbour, or one that there was is one again."""
@@ -90,7 +90,7 @@ class Host:
         self.metrics = metrics
         self.sessions: dict[str, Outlet] = {}
         self.links: dict[str, Outlet] = {}
-        self.dialler: Dialler | None = None
+        self.linker: Linker | None = None
         self.raised = store.raised
         """Why the current epoch has begun, if that was when the store was opened, or later."""
         self._attached: set[str] = set()
@@ -129,8 +129,8 @@ class Host:
 
     def _start_node(self) -> None:
         self._wake_by(inf)
-        if self.dialler is not None:
-            self.dialler.begin()
+        if self.linker is not None:
+            self.linker.begin()
         self._perform(self.node.start(monotonic(), time()))
         for name in self._neighbours:
             if name not in self.links:
@@ -186,7 +186,7 @@ class Host:
         self.commits.gathered(1)
 
     def took(self, size: int, *, hold: Callable[[], None], resume: Callable[[], None]) -> None:
-        """So many bytes of input have been handled; if that was too much for now, hold back."""
+        """This many bytes of input have been handled; if that was too much for now, hold back."""
         commits = self.commits
         commits.bundle.size += size
         if commits.is_congested:
@@ -230,12 +230,12 @@ class Host:
             self.commits.out(outlet, effect.packet)
 
     def _connect(self, effect: Connect) -> None:
-        assert self.dialler is not None, "nobody dials"
-        self.dialler.meet(effect.neighbour, effect.address)
+        assert self.linker is not None, "nobody dials"
+        self.linker.meet(effect.neighbour, effect.address)
 
     def _disconnect(self, effect: Disconnect) -> None:
-        assert self.dialler is not None, "nobody dials"
-        self.dialler.part(effect.neighbour)
+        assert self.linker is not None, "nobody dials"
+        self.linker.part(effect.neighbour)
 
     def _reply(self, effect: Reply) -> None:
         outlet = self.sessions.get(effect.session)
@@ -346,7 +346,7 @@ class Host:
     async def trim(
         self, *, before: float | None, size: int | None, upto: Mapping[str, int] | None = None
     ) -> None:
-        """Let go of events that are older, or more than so many bytes: see `Disk.trim`."""
+        """Let go of events older than a time, and of the oldest above a size: see `Disk.trim`."""
         await asyncio.to_thread(self.store.trim, before=before, size=size, upto=upto)
         for stream, span in self.store.spans().items():
             if span.first > self._firsts.get(stream, 1):

@@ -130,7 +130,7 @@ class Broker:
             self.status,
             lake=configuration.retention.lake,
         )
-        self.links = self.gate.links = self.host.dialler = Links(
+        self.links = self.gate.links = self.host.linker = Links(
             self.name,
             neighbours,
             self.host,

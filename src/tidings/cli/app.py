@@ -10,13 +10,11 @@ from typing import Annotated
 import typer
 
 from tidings.cli.commands import brokers, filters, pipeline, simulations, stores
+from tidings.cli.options import group
 
-app = typer.Typer(
+app = group(
     add_completion=False,
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # plain help keeps examples as written, and needs no Rich to start
-    context_settings={"help_option_names": ["-h", "--help"]},
     epilog="New here? Run: tidings tour",
 )
 
@@ -46,8 +44,8 @@ def tidings(
     """
 
 
-for group in (filters, brokers, simulations):
-    app.add_typer(group.commands)
+for each in (filters, brokers, simulations):
+    app.add_typer(each.commands)
 app.add_typer(pipeline.commands, name="pipeline")
 app.add_typer(stores.commands, name="store")
 

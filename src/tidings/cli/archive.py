@@ -8,23 +8,21 @@ from pathlib import Path
 
 import typer
 
-from tidings.cli.complaints import remark
-from tidings.cli.progress import Line
+from tidings.cli.complaints import counted, remark
+from tidings.cli.progress import ProgressLine
 from tidings.cli.stopping import stopped_by_signals
-from tidings.client import connect_sync
+from tidings.client import Login
 from tidings.events import Filter, TidingsError
 from tidings.lakes.lake import Lake
-from tidings.spark.archiving.archive import GapError, Report, archive
+from tidings.spark.archiving.archive import ArchiveReport, GapError, archive
 from tidings.spark.interrupts import Stopped
 from tidings.spark.sessions import session_or_none
 
 
 def archive_events(
-    url: str,
+    login: Login,
     lake: Path,
     *,
-    token: str | None,
-    authority: str | None,
     filter: str | None,
     master: str,
     until_live: bool,
@@ -34,16 +32,16 @@ def archive_events(
     wanted = None if filter is None else Filter.parse(filter)
     if not _is_nothing(lake):
         Lake(lake, filter=wanted)  # what is wrong with it is known soonest
-    with connect_sync(url, token=token, tls=authority):
+    with login.plain():
         pass  # somebody is there
-    line, stop = Line(), stopped_by_signals()
+    line, stop = ProgressLine(), stopped_by_signals()
     line.starting(master)
     with ends_told(), session_or_none("tidings archive", master=master) as spark:
         report = archive(
-            url,
+            login.url,
             Lake(lake, filter=wanted),  # made only now: it would stay with its filter
-            token=token,
-            tls=authority,
+            token=login.token,
+            tls=login.tls,
             spark=spark,
             until="live" if until_live else None,
             on_gap="continue" if skip_gaps else "fail",
@@ -54,8 +52,7 @@ def archive_events(
     upto = f", up to {report.cursor}" if report.cursor else ""
     rate = report.events / max(report.seconds, 1e-9)
     typer.echo(
-        f"{report.events:,} events archived in {report.commits:,} "
-        f"{'commit' if report.commits == 1 else 'commits'}, "
+        f"{report.events:,} events archived in {counted(report.commits, 'commit')}, "
         f"{report.seconds:.1f} s, {rate:,.0f}/s{upto}",
         err=True,
     )
@@ -79,6 +76,6 @@ def _is_nothing(path: Path) -> bool:
     return not any(path.iterdir()) if path.is_dir() else not path.exists()
 
 
-def _told(report: Report) -> str:
+def _told(report: ArchiveReport) -> str:
     state = "caught up" if report.is_live else "catching up"
     return f"{report.events:,} events, {report.rate:,.0f}/s, {state}"

@@ -9,14 +9,14 @@ from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 
-from tidings.cli.complaints import remark
-from tidings.cli.progress import Line, progress
-from tidings.cli.subscribe import Printer, how_to_go_on, interrupt, line, lost
-from tidings.client import CursorTooOld, Event, PlainClient, PlainSubscription, connect_sync
-from tidings.client.positions import Beginning
+from tidings.cli.complaints import counted, lost, remark, remark_if_none
+from tidings.cli.progress import ProgressLine, progress
+from tidings.cli.subscribe import Printer, how_to_go_on, interrupt, line
+from tidings.client import CursorTooOld, Event, Login, PlainClient, PlainSubscription
 from tidings.delivery.copies import addressee
 from tidings.events import Filter, Notification, TidingsError
 from tidings.events.values import time_text
+from tidings.protocol.cursors import Beginning
 from tidings.spark.bulk.registrations import (
     ALL,
     ID,
@@ -33,10 +33,8 @@ from tidings.spark.bulk.registrations import (
 def subscribe_in_bulk(
     text: str | None,
     name: str,
+    login: Login,
     *,
-    url: str,
-    token: str | None,
-    authority: str | None,
     since: str | None,
     until: str | None,
     count: int | None,
@@ -46,15 +44,14 @@ def subscribe_in_bulk(
     check_name(name)
     if text is not None:
         registration(name, text)  # whatever is wrong with it is said before anybody is asked
+        remark_if_none(Filter.parse(text))
     if until not in (None, "now"):
         raise TidingsError("deliveries come later than events: with --bulk, there is --until now")
-    if text is not None and Filter.parse(text) == Filter.none():
-        remark("this filter can never match")
     signal.signal(signal.SIGTERM, interrupt)
     printer = _BulkPrinter(sys.stdout.buffer, with_meta=with_meta)
     try:
         with (
-            connect_sync(url, token=token, tls=authority, on_status=lost) as client,
+            login.plain(on_status=lost) as client,
             # First, so that nothing is delivered before somebody listens. An empty cursor: what
             # was delivered before anybody did comes, too.
             _copies(client, name, since or {}) as events,
@@ -77,7 +74,7 @@ def subscribe_in_bulk(
         pass
     except CursorTooOld as problem:
         raise how_to_go_on(problem) from None
-    remark(f"{printer.count:,} {'event' if printer.count == 1 else 'events'}")
+    remark(counted(printer.count, "event"))
     return 0
 
 
@@ -109,10 +106,10 @@ def _copies(client: PlainClient, name: str, since: Beginning = None) -> PlainSub
     return client.subscribe(Filter.all(), bulk=name, durable=f"bulk-{name}", since=since)
 
 
-def cancel(name: str, *, url: str, token: str | None, authority: str | None) -> int:
+def cancel(name: str, login: Login) -> int:
     """End a bulk subscription; what was delivered so far is not for a later one of this name."""
     check_name(name)
-    with connect_sync(url, token=token, tls=authority, on_status=lost) as client:
+    with login.plain(on_status=lost) as client:
         why = _doubt(client, name)
         client.advertise(ALL)
         # In any case: `deliver` knows also what brokers no longer keep.
@@ -124,16 +121,14 @@ def cancel(name: str, *, url: str, token: str | None, authority: str | None) -> 
     return 0
 
 
-def register_many(
-    filters: Path, *, url: str, token: str | None, authority: str | None, is_cancelled: bool
-) -> int:
+def register_many(filters: Path, login: Login, *, is_cancelled: bool) -> int:
     """Register all filters of a file, or cancel them; returns the exit code."""
     from tidings.cli.match import read_filters
 
     with progress() as shown:
         found = _named(filters, read_filters(filters, None, shown))
-    what, told = "cancelled" if is_cancelled else "registered", Line()
-    with connect_sync(url, token=token, tls=authority, on_status=lost) as client:
+    what, told = "cancelled" if is_cancelled else "registered", ProgressLine()
+    with login.plain(on_status=lost) as client:
         client.advertise(ALL)
         full = [(addressee(client.principal, name), filter_) for name, filter_ in found]
         kept = client.publish_many(_registrations(full, what, told, is_cancelled=is_cancelled))
@@ -156,7 +151,7 @@ def _named(path: Path, found: list[tuple[str | int, Filter]]) -> list[tuple[str,
 
 
 def _registrations(
-    found: list[tuple[str, Filter]], what: str, told: Line, *, is_cancelled: bool
+    found: list[tuple[str, Filter]], what: str, told: ProgressLine, *, is_cancelled: bool
 ) -> Iterator[Notification]:
     for number, (name, filter_) in enumerate(found):
         told.count(number, len(found), what)

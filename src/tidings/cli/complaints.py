@@ -6,9 +6,12 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import typer
+
+if TYPE_CHECKING:
+    from tidings.events import Filter
 
 FAILED: Final = 2
 _PIPE_CLOSED: Final = 128 + 13  # what a shell reports of a program that SIGPIPE ended
@@ -27,6 +30,28 @@ def remark(message: str) -> None:
     typer.secho(message, fg=typer.colors.BRIGHT_BLACK, err=True)
 
 
+def remark_if_none(wanted: Filter) -> None:
+    """Say of a filter that can never match that it is one, and why."""
+    if not wanted.conjunctions:
+        why = "; ".join(wanted.reasons)
+        remark(f"this filter can never match{': ' if why else ''}{why}")
+
+
+def counted(number: int, what: str) -> str:
+    """How many there are of something.
+
+    >>> counted(1, "event"), counted(2_000, "event")
+    ('1 event', '2,000 events')
+    """
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def lost(is_connected: bool, what: str) -> None:
+    """Say that there is no connection, if so."""
+    if not is_connected:
+        remark(f"{what}; trying again")
+
+
 def clear_line() -> None:
     """Leave nothing of what was shown of progress on a terminal's line."""
     if sys.stderr.isatty():
@@ -34,7 +59,7 @@ def clear_line() -> None:
 
 
 def shortened(text: str, most: int) -> str:
-    """The text on one line of at most so many characters, without control characters.
+    """The text on one line of at most `most` characters, without control characters.
 
     >>> shortened("a rather long text", 9)
     'a rather…'

@@ -10,29 +10,28 @@ import typer
 
 from tidings.cli.archive import ends_told
 from tidings.cli.complaints import remark
-from tidings.cli.progress import Line
+from tidings.cli.progress import ProgressLine
 from tidings.cli.stopping import stopped_by_signals
+from tidings.client import Login
 from tidings.spark.delivering.deliver import deliver
 from tidings.spark.delivering.lock import locked
-from tidings.spark.delivering.tally import Report
+from tidings.spark.delivering.tally import DeliverReport
 from tidings.spark.sessions import session_for_python
 
 
 def deliver_events(
-    url: str,
+    login: Login,
     folder: Path | None,
     *,
-    token: str | None,
-    authority: str | None,
     inbox: Path | None,
     skip_gaps: bool,
     master: str,
 ) -> None:
     """Deliver until it is stopped; tells how it goes on stderr."""
-    place = folder or default_folder(url)
+    place = folder or default_folder(login.url)
     with locked(place):
         pass  # else it is known only when Spark has started
-    line, stop = Line(), stopped_by_signals()
+    line, stop = ProgressLine(), stopped_by_signals()
 
     def ready(goes_on: bool) -> None:
         line.clear()
@@ -43,10 +42,10 @@ def deliver_events(
     with ends_told(), session_for_python("tidings deliver", master=master) as spark:
         report = deliver(
             spark,
-            url,
+            login.url,
             place,
-            token=token,
-            authority=authority,
+            token=login.token,
+            authority=None if login.tls is None else str(login.tls),
             inbox=inbox,
             skip_gaps=skip_gaps,
             ready=ready,
@@ -74,7 +73,7 @@ def default_folder(url: str) -> Path:
     return Path(state, "tidings", "deliver", re.sub(r"[^A-Za-z0-9.]+", "-", url).strip("-"))
 
 
-def _told(report: Report) -> str:
+def _told(report: DeliverReport) -> str:
     dead = f", {report.dead:,} could not be" if report.dead else ""
     late = "" if report.latency is None else f", {report.latency:.1f} s after the event"
     bad = f", {report.refused:,} of them wrong" if report.refused else ""

@@ -22,11 +22,12 @@ _ACROSS: Final = 3
 _BARS: Final = 10
 _GIVEN: Final = 4
 _FIRST: Final = 1000
+"""The first year that is drawn: a time before stands for "always", and would take all the room."""
 _LAST: Final = 9000
-"""Years. Times before and after stand for "always" and "never": they would take all the room, and
-an axis that has room for its margins as well cannot end at the last day that there is."""
+"""The year before which all that is drawn lies: a later time stands for "never". An axis with room
+for its margins could not end at the last day that there is."""
 _LONGEST: Final = 16
-"""Of a string so much is shown."""
+"""Characters of a string that are shown."""
 
 
 def draw(statistics: Statistics, path: Path) -> Path:

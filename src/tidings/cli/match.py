@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
-from tidings.cli.complaints import FAILED, complain, remark, shortened
-from tidings.cli.progress import Progress, progress
+from tidings.cli.complaints import FAILED, complain, counted, remark, remark_if_none, shortened
+from tidings.cli.progress import ProgressBars, progress
 from tidings.events import Filter, FilterError, Notification, Schema, TidingsError
 from tidings.events.encoding import encode_json
 
@@ -27,9 +27,7 @@ _LONGEST_COMPLAINT: Final = 300
 def match_files(text: str, files: Sequence[str], *, schema: Schema | None) -> int:
     """Print the lines of all files that match a filter; returns the exit code."""
     wanted = Filter.parse(text, schema=schema)
-    if wanted == Filter.none():
-        why = "; ".join(wanted.reasons)
-        remark(f"this filter can never match{': ' if why else ''}{why}")
+    remark_if_none(wanted)
     run = Run(lambda event: b"" if wanted.matches(event) else None, schema, sys.stdout.buffer)
     read_all(files, run)
     run.report()
@@ -43,7 +41,7 @@ def match_many(filters: Path, files: Sequence[str], *, schema: Schema | None) ->
     with progress() as shown:
         index = Index()
         index.add_many(read_filters(filters, schema, shown))
-        found = Tally(index)
+        found = KeyFinder(index)
         run = Run(found.keys, schema, sys.stdout.buffer, shown.counter("events", size_of(files)))
         began = time.monotonic()
         read_all(files, run)
@@ -54,7 +52,7 @@ def match_many(filters: Path, files: Sequence[str], *, schema: Schema | None) ->
     return run.code
 
 
-class Tally:
+class KeyFinder:
     """What an index says of events, as text to put before them; counts matches."""
 
     def __init__(self, index: Index) -> None:
@@ -70,7 +68,7 @@ class Tally:
 
 
 def read_filters(
-    path: Path, schema: Schema | None, shown: Progress
+    path: Path, schema: Schema | None, shown: ProgressBars
 ) -> list[tuple[str | int, Filter]]:
     """The filters of a file: a filter on each line, or a key, a tab and a filter.
 
@@ -210,8 +208,8 @@ class Run:
         """The count, on stderr."""
         if self.bad > _COMPLAINTS:
             complain(f"{self.bad - _COMPLAINTS:,} more lines were no events")
-        events = "event" if self.events == 1 else "events"
-        remark(f"{self.matched:,} of {self.events:,} {events} matched{' ' if what else ''}{what}")
+        events = counted(self.events, "event")
+        remark(f"{self.matched:,} of {events} matched{' ' if what else ''}{what}")
 
     @property
     def code(self) -> int:

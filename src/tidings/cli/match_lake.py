@@ -12,7 +12,7 @@ import typer
 
 from tidings.cli.complaints import remark, shortened
 from tidings.cli.match import read_filters
-from tidings.cli.progress import Line, progress
+from tidings.cli.progress import ProgressLine, progress
 from tidings.cli.stopping import stops_told
 from tidings.events import Filter, Schema, TidingsError
 from tidings.spark.matching.folder import MatchFolder
@@ -62,7 +62,7 @@ def match_lake(
 def _run(folder: MatchFolder, master: str) -> Summary:
     """Do it; Spark is started first, so that there is nothing to go on with where that fails."""
     goes_on = f"the same command goes on where it was, with {folder.out}.unfinished"
-    line = Line()
+    line = ProgressLine()
     line.starting(master)
     with (
         stops_told(goes_on if folder.was_begun else "the same command begins anew"),

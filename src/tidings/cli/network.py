@@ -26,10 +26,10 @@ from tidings.simulation.topology import Link, Topology
 
 _PAUSE: Final = 2.0
 _MOST: Final = 1000
-"""So many brokers are asked, not more."""
+"""Brokers that are asked, at most."""
 
 
-class Network(NamedTuple):
+class NetworkStatus(NamedTuple):
     """What the brokers of a network have told."""
 
     brokers: dict[str, Status]
@@ -68,13 +68,13 @@ async def _watch(
 
 async def explore(
     start: Address, *, token: str | None = None, trust: ssl.SSLContext | None = None
-) -> Network:
+) -> NetworkStatus:
     """Ask a broker, then its neighbours, then theirs; `TidingsError` if the first is silent.
 
     All are asked from here, with the same token; whoever does not know it counts as silent.
     """
     first = await ask(start, token=token, trust=trust)
-    found = Network({first.broker: first}, {})
+    found = NetworkStatus({first.broker: first}, {})
     new = [first]
     while new and len(found.brokers) < _MOST:
         wanted = {
@@ -110,7 +110,7 @@ async def _ask(link: LinkStatus, token: str | None, trust: ssl.SSLContext | None
 # -- tables ------------------------------------------------------------------------------------
 
 
-def _shown(found: Network) -> Group:
+def _shown(found: NetworkStatus) -> Group:
     parts: list[Table | Text] = [_brokers(found)]
     if any(status.links for status in found.brokers.values()):
         parts += [Text(), _links(found.brokers)]
@@ -136,7 +136,7 @@ def _table(*columns: str, words: int) -> Table:
     return table
 
 
-def _brokers(found: Network) -> Table:
+def _brokers(found: NetworkStatus) -> Table:
     table = _table(
         "broker", "address", "up for", "sessions", "subscriptions", "kept", "in/s", "out/s",
         words=2,
@@ -223,12 +223,12 @@ def _time(seconds: float) -> str:
 # -- pictures ----------------------------------------------------------------------------------
 
 
-def _draw(found: Network, picture: Path | None) -> None:
+def _draw(found: NetworkStatus, picture: Path | None) -> None:
     if picture is not None:
         picture.write_text(drawn(found), encoding="utf-8")
 
 
-def drawn(found: Network) -> str:
+def drawn(found: NetworkStatus) -> str:
     """The network as SVG; circles grow with what brokers want of each other."""
     ends: dict[frozenset[str], bool] = {}
     for name, status in found.brokers.items():

@@ -7,61 +7,80 @@ from typing import Annotated, Any, Final
 
 import typer
 
-HERE: Final = "tidings://127.0.0.1:7411"
-"""The broker of who names no other."""
 
+def option(usage: str, help: str, **more: Any) -> Any:
+    """An option, as its help shows it: `--store DIR`, or `--strict` if it takes no value."""
+    flag, _, metavar = usage.partition(" ")
+    return typer.Option(flag, metavar=metavar or None, help=help, **more)
+
+
+def group(**more: Any) -> typer.Typer:
+    """Commands that belong together.
+
+    Plain help keeps examples as they are written, and needs no Rich to start.
+    """
+    return typer.Typer(
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        **more,
+    )
+
+
+def argument(metavar: str, help: str) -> Any:
+    """An argument, as its help shows it."""
+    return typer.Argument(metavar=metavar, help=help)
+
+
+HERE: Final = "tidings://127.0.0.1:7411"
+"""The broker that is asked if none is named."""
+
+Config = Annotated[Path | None, option("--config FILE", "Else tidings.toml, if it is there.")]
 SchemaFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--schema",
-        metavar="FILE",
-        help="A TOML file that declares attributes and event types.",
-    ),
+    Path | None, option("--schema FILE", "A TOML file that declares attributes and event types.")
 ]
 Url = Annotated[
     str,
-    typer.Option(
-        "--url",
-        metavar="URL",
+    option(
+        "--url URL",
+        "The broker: tidings://HOST:PORT, or several with commas, or tidings+tls://.",
         envvar="TIDINGS_URL",
         show_envvar=True,
-        help="The broker: tidings://HOST:PORT, or several with commas, or tidings+tls://.",
     ),
 ]
 Token = Annotated[
     str | None,
-    typer.Option(
-        "--token",
-        metavar="TOKEN",
+    option(
+        "--token TOKEN",
+        "Proves who you are; better in the environment than here, where others see it.",
         envvar="TIDINGS_TOKEN",
         show_envvar=True,
-        help="Proves who you are; better in the environment than here, where others see it.",
     ),
 ]
 Authority = Annotated[
     str | None,
-    typer.Option(
-        "--authority",
-        metavar="FILE",
-        help="With TLS: who signed the broker's certificate, if not a public authority.",
+    option(
+        "--authority FILE",
+        "With TLS: who signed the broker's certificate, if not a public authority.",
     ),
 ]
 Master = Annotated[
-    str,
-    typer.Option(
-        "--master",
-        metavar="MASTER",
-        help="Where Spark runs: local[*], spark://HOST:PORT, yarn, …",
-    ),
+    str, option("--master MASTER", "Where Spark runs: local[*], spark://HOST:PORT, yarn, …")
 ]
 MasterOrNone = Annotated[
     str,
-    typer.Option(
-        "--master",
-        metavar="MASTER",
-        help="Where Spark runs: local[*], spark://HOST:PORT, yarn, …; none: without Spark.",
+    option(
+        "--master MASTER",
+        "Where Spark runs: local[*], spark://HOST:PORT, yarn, …; none: without Spark.",
     ),
 ]
+
+
+def login(url: str, token: str | None, authority: str | None) -> Any:  # a `Login`, likewise
+    """What to connect with; a broker that is not there is not waited for."""
+    from tidings.client import Login
+
+    return Login(url, token, authority, timeout=0.0)
 
 
 def declared_in(path: Path | None) -> Any:  # a `Schema`, which is not imported before it is needed

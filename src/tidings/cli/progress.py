@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     import rich.progress
 
 _OFTEN: Final = 0.1
+"""Seconds between two lines on a terminal."""
 _SPARSE: Final = 10.0
-"""Seconds between two lines on a terminal, and where there is none."""
+"""Seconds between two lines where there is no terminal."""
 
 
-class Line:
+class ProgressLine:
     """A line on stderr: written over and over on a terminal, now and then elsewhere.
 
     Tell it as often as you like.
@@ -57,7 +58,7 @@ class Line:
         clear_line()
 
 
-class Progress:
+class ProgressBars:
     """Bars on a terminal, nothing elsewhere."""
 
     def __init__(self, bars: rich.progress.Progress | None) -> None:
@@ -72,10 +73,10 @@ class Progress:
 
 
 @contextmanager
-def progress() -> Iterator[Progress]:
+def progress() -> Iterator[ProgressBars]:
     """Show progress in bytes on stderr while the context lasts, if somebody is looking."""
     if not sys.stderr.isatty():
-        yield Progress(None)
+        yield ProgressBars(None)
         return
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, TextColumn, TransferSpeedColumn
@@ -88,4 +89,4 @@ def progress() -> Iterator[Progress]:
         TransferSpeedColumn(),
     )
     with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
-        yield Progress(bars)
+        yield ProgressBars(bars)

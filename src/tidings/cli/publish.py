@@ -8,10 +8,10 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from typing import IO, Final
 
-from tidings.cli.complaints import complain, remark, shortened
+from tidings.cli.complaints import complain, counted, lost, remark, shortened
 from tidings.cli.match import arrivals
 from tidings.cli.progress import progress
-from tidings.client import ClientClosed, PlainClient, connect_sync
+from tidings.client import ClientClosed, Login, PlainClient
 from tidings.events import Filter, Notification, TidingsError
 
 PUBLISHED: Final = 0
@@ -23,11 +23,9 @@ _LONGEST_COMPLAINT: Final = 300
 
 def publish(
     event: str | None,
+    login: Login,
     *,
-    url: str,
-    token: str | None,
     name: str | None,
-    authority: str | None,
     advertise: str | None,
     rate: float | None,
     strict: bool,
@@ -40,7 +38,7 @@ def publish(
         )
     offered = None if advertise is None else Filter.parse(advertise)
     single = None if event is None else Notification.from_json(event)
-    with connect_sync(url, token=token, name=name, tls=authority, on_status=_said) as client:
+    with login.plain(name, lost) as client:
         if offered is not None:
             client.advertise(offered)
         if single is not None:
@@ -49,18 +47,13 @@ def publish(
         return _publish_stdin(client, rate, strict=strict, skip=client.kept if resume else 0)
 
 
-def _said(is_connected: bool, what: str) -> None:
-    if not is_connected:
-        remark(f"{what}; trying again")
-
-
 def _publish_stdin(client: PlainClient, rate: float | None, *, strict: bool, skip: int) -> int:
     if sys.stdin is None:
         raise TidingsError("standard input is closed: there is nothing to publish")
     if sys.stdin.isatty():
         remark("reading events from the terminal, one JSON object on each line; Ctrl-D ends")
     with progress() as shown:
-        lines = Lines(strict=strict, count=shown.counter("events", None), skip=skip)
+        lines = EventLines(strict=strict, count=shown.counter("events", None), skip=skip)
         began = time.monotonic()
         events = lines.read(sys.stdin.buffer)
         try:
@@ -73,15 +66,14 @@ def _publish_stdin(client: PlainClient, rate: float | None, *, strict: bool, ski
             kept, code = lines.sent - lines.turned_down, _INTERRUPTED
         seconds = time.monotonic() - began
     lines.report()
-    events_ = "event" if kept == 1 else "events"
     pace = f" in {seconds:.1f} s, {kept / seconds:,.0f} a second" if seconds > 1 else ""
     before = f", after {lines.skipped:,} that were published before" if lines.skipped else ""
-    remark(f"{kept:,} {events_} published{pace}{before}")
+    remark(f"{counted(kept, 'event')} published{pace}{before}")
     return code
 
 
 def paced(events: Iterator[Notification], rate: float) -> Iterator[Notification]:
-    """The events, so many a second at most; none is made up for when they come late."""
+    """The events, at most `rate` in a second; what came late is not made up for."""
     due = time.monotonic()
     for event in events:
         now = time.monotonic()
@@ -91,7 +83,7 @@ def paced(events: Iterator[Notification], rate: float) -> Iterator[Notification]
         due = max(due, now - 1.0) + 1 / rate
 
 
-class Lines:
+class EventLines:
     """Reads events from lines, and complains of those that are none or are refused."""
 
     def __init__(self, *, strict: bool, count: Callable[[int], None], skip: int = 0) -> None:

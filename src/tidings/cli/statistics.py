@@ -11,10 +11,10 @@ import pyarrow.parquet as parquet
 
 from tidings.cli.complaints import remark, shortened
 from tidings.cli.match import read_filters
-from tidings.cli.progress import Line, progress
+from tidings.cli.progress import ProgressLine, progress
 from tidings.cli.stopping import stops_told
 from tidings.cli.terminal import output
-from tidings.client import connect_sync
+from tidings.client import Login
 from tidings.events import Filter, Notification
 from tidings.lakes.committed import existing
 from tidings.lakes.lake import Lake
@@ -27,7 +27,7 @@ from tidings.spark.statistics.statistics import Findings, statistics
 _SHOWN: Final = 20
 """Rows of a table in the report."""
 _PUBLISHED: Final = 1_000
-"""Of filters, mergers and overlaps, so many each are published."""
+"""Filters, and as many mergers and overlaps, that are published."""
 _STRINGS: Final = 5
 
 
@@ -37,19 +37,17 @@ def tell_statistics(
     out: Path,
     *,
     filters: Path | None,
-    publish: str | None,
-    token: str | None,
-    authority: str | None,
+    publish: Login | None,
     master: str,
 ) -> None:
     """Compute, write everything to `out`, and publish it if asked to; a summary on stdout."""
     opened = existing(lake)
     if publish is not None:
-        with connect_sync(publish, token=token, tls=authority):
+        with publish.plain():
             pass  # somebody is there: what takes long is not done for nothing
     wanted = {} if filters is None else wanted_by(filters)
     out.mkdir(parents=True, exist_ok=True)
-    line = Line()
+    line = ProgressLine()
     line.starting(master)
     with session_or_none("tidings statistics", master=master) as spark:
         found = statistics(
@@ -69,7 +67,7 @@ def tell_statistics(
     for path in paths:
         output().print(str(path), soft_wrap=True)
     if publish is not None:
-        count = publish_all(found, publish, token=token, authority=authority)
+        count = publish_all(found, publish)
         remark(f"{count:,} events about them published")
 
 
@@ -93,12 +91,10 @@ def _registrations(path: Path) -> Path | None:
 # -- events ----------------------------------------------------------------------------------------
 
 
-def publish_all(
-    found: Findings, url: str, *, token: str | None = None, authority: str | None = None
-) -> int:
+def publish_all(found: Findings, login: Login) -> int:
     """Publish what brokers learn from, and the rest for whoever listens; how many events."""
     events = list(_events(found))
-    with connect_sync(url, token=token, tls=authority) as client:
+    with login.plain() as client:
         client.advertise(f"EXISTS {ABOUT}")
         return client.publish_many(iter(events))
 

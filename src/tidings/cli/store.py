@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
 
 import typer
 
-from tidings.broker.configuration import Configuration
+from tidings.broker.configuration import USUAL, Configuration
 from tidings.broker.store.backup import Restored, back_up, renew, restore
 from tidings.broker.store.check import CheckReport, check
 from tidings.cli.complaints import complain
-from tidings.cli.progress import Line
+from tidings.cli.progress import ProgressLine
 from tidings.events import TidingsError
 from tidings.protocol import Span
-
-_USUAL: Final = Path("tidings.toml")
 
 
 def check_store(folder: Path | None, config: Path | None) -> bool:
     """Print what a check finds; whether all is well."""
     path, _ = _store(folder, config)
-    line = Line()
+    line = ProgressLine()
     report = check(path, told=lambda done, total: line.count(done, total, "events read"))
     line.clear()
     typer.echo(f"{path} is the store of {report.broker}{_in_use(report)}.")
@@ -40,7 +37,7 @@ def check_store(folder: Path | None, config: Path | None) -> bool:
 
 def back_up_store(folder: Path, target: Path) -> None:
     """Write a backup, and print up to where it goes."""
-    line = Line()
+    line = ProgressLine()
     taken = back_up(folder, target, told=lambda done, n: line.count(done, n, "pages copied"))
     line.clear()
     typer.echo(f"{target} has the store of {taken.broker} up to {taken.place}.")
@@ -48,7 +45,7 @@ def back_up_store(folder: Path, target: Path) -> None:
 
 def restore_store(backup: Path, folder: Path, *, replace: bool, above: int) -> None:
     """Restore a backup, and print what that means."""
-    line = Line()
+    line = ProgressLine()
     done = restore(
         backup,
         folder,
@@ -85,9 +82,9 @@ def _store(folder: Path | None, config: Path | None) -> tuple[Path, str | None]:
         raise TidingsError("give a folder or a configuration, not both")
     if folder is not None:
         return folder, None
-    if config is None and not _USUAL.exists():
+    if config is None and not USUAL.exists():
         raise TidingsError("say which store: its folder, or --config with the broker's file")
-    configuration = Configuration.load(config or _USUAL)
+    configuration = Configuration.load(config or USUAL)
     return Path(configuration.store), configuration.name
 
 

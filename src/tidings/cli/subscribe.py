@@ -9,27 +9,25 @@ from datetime import UTC, datetime
 from types import FrameType
 from typing import IO, TYPE_CHECKING, Final, Literal
 
-from tidings.cli.complaints import remark
-from tidings.client import CursorTooOld, Event, PlainClient, PlainSubscription, connect_sync
-from tidings.client.positions import beginning, read_time
+from tidings.cli.complaints import counted, lost, remark, remark_if_none
+from tidings.client import CursorTooOld, Event, Login, PlainClient, PlainSubscription
 from tidings.events import Filter, Notification, TidingsError
 from tidings.events.encoding import encode_json
 from tidings.events.values import time_text
+from tidings.protocol.cursors import beginning, read_time
 
 if TYPE_CHECKING:
     from tidings.lakes.history import History
 
 _MOST_UNWRITTEN: Final = 1_000
 _GRACE: Final = 1.0
-"""An event that was published just before a time may take so many seconds to come."""
+"""Seconds that an event which was published just before a time may take to come."""
 
 
 def subscribe(
     text: str,
+    login: Login,
     *,
-    url: str,
-    token: str | None,
-    authority: str | None,
     durable: str | None,
     since: str | None,
     until: str | None,
@@ -48,14 +46,12 @@ def subscribe(
             "a durable subscription acknowledges all that it is told, so it cannot leave out what "
             "came after a time; it can end when it has caught up: --until now"
         )
-    if wanted == Filter.none():
-        why = "; ".join(wanted.reasons)
-        remark(f"this filter can never match{': ' if why else ''}{why}")
+    remark_if_none(wanted)
     signal.signal(signal.SIGTERM, interrupt)
     printer = Printer(sys.stdout.buffer, with_meta=with_meta)
     try:
         with (
-            connect_sync(url, token=token, tls=authority, on_status=lost) as client,
+            login.plain(on_status=lost) as client,
             _events(
                 client,
                 wanted,
@@ -80,7 +76,7 @@ def subscribe(
         missed = gone = doubted = 0
     except CursorTooOld as problem:
         raise how_to_go_on(problem) from None
-    said = f"{printer.count:,} {'event' if printer.count == 1 else 'events'}"
+    said = counted(printer.count, "event")
     said += f", {missed:,} missed since the reader was too slow" if missed else ""
     remark(said + (f", up to {gone:,} lost that no broker keeps any more" if gone else ""))
     if doubted:
@@ -88,9 +84,9 @@ def subscribe(
     return 0
 
 
-def forget(durable: str, *, url: str, token: str | None, authority: str | None) -> None:
+def forget(durable: str, login: Login) -> None:
     """Let a broker forget a durable subscription; `TidingsError` if it knows none of this name."""
-    with connect_sync(url, token=token, tls=authority, on_status=lost) as client:
+    with login.plain(on_status=lost) as client:
         if not client.forget(durable):
             raise TidingsError(f"{client.broker} knows no durable subscription {durable!r}")
     remark(f"{durable} is forgotten")
@@ -150,12 +146,6 @@ def how_to_go_on(problem: CursorTooOld) -> TidingsError:
 def interrupt(number: int, frame: FrameType | None) -> None:
     """As Ctrl-C does."""
     raise KeyboardInterrupt
-
-
-def lost(is_connected: bool, what: str) -> None:
-    """Say that there is no connection, if so."""
-    if not is_connected:
-        remark(f"{what}; trying again")
 
 
 def _end(until: str) -> datetime | Literal["now"]:

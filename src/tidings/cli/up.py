@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import typer
 
-from tidings.broker.configuration import Configuration, check_token
+from tidings.broker.configuration import USUAL, Configuration, check_token
 from tidings.broker.operations import diagnostics
 from tidings.broker.retention import Archived
 from tidings.broker.server import Broker
@@ -20,7 +20,6 @@ from tidings.cli.complaints import remark
 
 _log = logging.getLogger("tidings.broker")
 
-_USUAL: Final = Path("tidings.toml")
 _YOUNG: Final = 50_000
 
 
@@ -28,8 +27,8 @@ def run_broker(
     config: Path | None, *, listen: str | None, store: Path | None, name: str | None
 ) -> None:
     """Run a broker; returns when it was stopped by SIGINT or SIGTERM."""
-    if config is None and _USUAL.exists():
-        config = _USUAL
+    if config is None and USUAL.exists():
+        config = USUAL
     options = {"listen": listen, "store": None if store is None else str(store), "name": name}
     given = {option: value for option, value in options.items() if value is not None}
     configuration = (

@@ -2,7 +2,7 @@
 
 `session` and what it is made of (`outbox`, `reading`, `copying`) are pure: messages in, messages
 out. Around it, `host` has the connections and tasks of asyncio; `client` has the verbs, and `plain`
-the same verbs for programs without asyncio.
+the same verbs for programs without asyncio. What both know is in `state`; a `Login` makes either.
 A client knows the words of the protocol, but nothing of how a node does what it is asked.
 """
 
@@ -22,6 +22,7 @@ from tidings.client.errors import (
     SubscriptionRefused,
 )
 from tidings.client.event import Event
+from tidings.client.login import Login
 from tidings.client.plain import PlainClient, connect_sync
 from tidings.client.plain_subscription import PlainSubscription
 from tidings.client.reading import Told
@@ -36,6 +37,7 @@ __all__ = [
     "CursorTooOld",
     "Event",
     "Fenced",
+    "Login",
     "OutcomeUnknown",
     "PlainClient",
     "PlainSubscription",

@@ -16,7 +16,6 @@ from collections.abc import (
     Mapping,
 )
 from contextlib import suppress
-from types import TracebackType
 from typing import Any, Final, Literal
 
 from tidings.client.dialling import PATIENCE, Dialler, OnStatus
@@ -28,15 +27,16 @@ from tidings.client.errors import (
 from tidings.client.host import SessionHost
 from tidings.client.log import read_log
 from tidings.client.outbox import OutboxLimits
-from tidings.client.positions import Beginning, beginning
 from tidings.client.publishing import Publisher, Said
 from tidings.client.reading import Reading, Told
 from tidings.client.receipts import OnRefused
 from tidings.client.session import DurableRequest, Session, Standing
+from tidings.client.state import ClientState
 from tidings.client.subscription import Callback, Subscription
 from tidings.client.tls import Tls, tls_context
 from tidings.events import Filter, TidingsError
 from tidings.protocol.addresses import DEFAULT_URL, parse_url
+from tidings.protocol.cursors import Beginning, beginning
 from tidings.protocol.records import Rows
 from tidings.protocol.requests import Advertise
 from tidings.protocol.wire import VERSION, Hello, encode
@@ -73,7 +73,7 @@ def connect(
     return Client(session, dialler, is_named=name is not None, wait=wait)
 
 
-class Client:
+class Client(ClientState):
     """A client of one broker; made by `connect`.
 
     Whatever happens to connection and broker, each notification is published once, and each
@@ -83,10 +83,8 @@ class Client:
     """
 
     def __init__(self, session: Session, dialler: Dialler, *, is_named: bool, wait: float) -> None:
-        self._host = SessionHost(session, dialler)
+        super().__init__(SessionHost(session, dialler))
         self._publisher = Publisher(self._host)
-        self._outbox = session.outbox
-        self._dialler = dialler
         self._is_named = is_named
         self._wait = wait
         self._is_closed = False
@@ -107,12 +105,7 @@ class Client:
     async def __aenter__(self) -> Client:
         return await self.open()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        problem: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def close(self, *, within: float = PATIENCE) -> None:
@@ -137,64 +130,6 @@ class Client:
             await self._host.all_heard()
             self._host.detach(forget=not self._is_named)
 
-    # -- what it knows -------------------------------------------------------------------------
-
-    @property
-    def is_connected(self) -> bool:
-        """Whether there is a connection now. While there is none, everything waits for one."""
-        return self._host.is_connected
-
-    @property
-    def name(self) -> str:
-        """The name of the session."""
-        return self._dialler.name
-
-    @property
-    def broker(self) -> str:
-        """The name of the broker, or nothing while there is no connection."""
-        return self._host.session.broker
-
-    @property
-    def kept(self) -> int:
-        """How many notifications the broker has kept of this session's name, in all its life.
-
-        A program that always publishes the same under one name can go on behind them.
-        """
-        return self._outbox.kept
-
-    @property
-    def refusals(self) -> dict[int, str]:
-        """Numbers that the broker has refused to an earlier client of this name, and why.
-
-        That client may have ended before it heard of it. A broker tells the last 8,192 to each
-        client that connects, also after it was killed itself; but none above `kept`: those may be
-        published again.
-        """
-        return dict(self._outbox.refusals)
-
-    def leave_out(self, number: int) -> None:
-        """From now on, give notifications numbers above this one.
-
-        The broker keeps no notification whose number is not above the last that it has kept. So a
-        program that always gives the same number to the same notification publishes it once.
-        """
-        self._outbox.leave_out(number)
-
-    @property
-    def largest(self) -> int:
-        """The bytes of the largest notification that the broker takes."""
-        return self._outbox.largest
-
-    @property
-    def lake(self) -> str | None:
-        """The folder of a lake that has what its broker no longer keeps, if it has told of one."""
-        return self._host.lake
-
-    @property
-    def principal(self) -> str:
-        """Who the broker takes this client for."""
-        return self._host.principal
-
     # -- publishing ----------------------------------------------------------------------------
 
     async def advertise(self, filter: Filter | str) -> None:
@@ -206,7 +141,7 @@ class Client:
     async def unadvertise(self, filter: Filter | str) -> None:
         """Take an advertisement back, in the words of which it was made."""
         self._host.check()
-        if not self._host.session.unadvertise(_parsed(filter)):
+        if not self._host.session.unadvertise(Filter.of(filter)):
             raise TidingsError(f"this client has not advertised {filter}")
         self._host.soon()
 
@@ -233,6 +168,14 @@ class Client:
         the others are published.
         """
         return await self._publisher.publish_many(notifications, on_refused)
+
+    def leave_out(self, number: int) -> None:
+        """From now on, give notifications numbers above this one.
+
+        The broker keeps no notification whose number is not above the last that it has kept. So a
+        program that always gives the same number to the same notification publishes it once.
+        """
+        self._outbox.leave_out(number)
 
     async def interest(self, filter: Filter | str) -> AsyncGenerator[bool, None]:
         """Whether anybody wants something that the filter matches: now, and at each change.
@@ -347,7 +290,7 @@ class Client:
             durable=durable,
             since=beginning(since),
             replace=replace,
-            home=home or ("sure" if self._dialler.has_choice else ""),
+            home=home or ("sure" if self._host.has_choice else ""),
             most=queue,
             told=told or Told(owner=secrets.token_hex(8)),
             is_noted=told is not None,
@@ -379,12 +322,8 @@ class Client:
 
     def _filter(self, filter: Filter | str) -> Filter:
         """A filter that can travel to the broker."""
-        found = _parsed(filter)
+        found = Filter.of(filter)
         size = len(encode([Advertise("", found)]))
         if size > self._outbox.largest:
             raise RequestRefused(f"a filter of {size:,} bytes is more than the broker takes")
         return found
-
-
-def _parsed(filter: Filter | str) -> Filter:
-    return Filter.parse(filter) if isinstance(filter, str) else filter

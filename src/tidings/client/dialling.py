@@ -22,7 +22,9 @@ PATIENCE: Final = 10.0
 """Seconds for a broker to answer a greeting, and to take leave."""
 _NOBODY: Final = "nobody listens there"
 _FIRST_PAUSE: Final = 0.1
+"""Seconds until a broker is dialled for the second time; each pause is twice the last."""
 _LONGEST_PAUSE: Final = 10.0
+"""Seconds between two attempts to dial a broker, at most."""
 _SILENCE: Final = 15.0
 """Seconds after which a silent broker is asked for a sign of life; twice that, and it is gone."""
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tidings.client.positions import cursor_text
 from tidings.events import TidingsError
+from tidings.protocol.cursors import cursor_text
 from tidings.protocol.requests import Refused
 
 

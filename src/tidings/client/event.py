@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Generator, Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final, Protocol
 
-from tidings.client.positions import cursor_text
 from tidings.events import Notification
+from tidings.events.values import moment
+from tidings.protocol.cursors import cursor_text
 from tidings.protocol.messages import Event as NodeEvent
 from tidings.protocol.requests import Cursor
 
 
-class Source(Protocol):
+class Acknowledger(Protocol):
     """The subscription that an event came by."""
 
     def acknowledge(self, event: Event) -> Awaitable[None]:
@@ -27,7 +28,9 @@ class Event(Mapping[str, Any]):
 
     __slots__ = ("_event", "_others", "_source", "sequence")
 
-    def __init__(self, event: NodeEvent, others: Cursor, sequence: int, source: Source) -> None:
+    def __init__(
+        self, event: NodeEvent, others: Cursor, sequence: int, source: Acknowledger
+    ) -> None:
         self._event = event
         self._others = others
         self._source = source
@@ -57,13 +60,11 @@ class Event(Mapping[str, Any]):
     @property
     def time(self) -> datetime:
         """When its broker took it, in UTC; cut to microseconds, so `since` it includes it."""
-        seconds = int(self._event.time)
-        when = datetime.fromtimestamp(seconds, UTC)
-        return when.replace(microsecond=int((self._event.time - seconds) * 1e6))
+        return moment(self._event.time)
 
     @property
     def seconds(self) -> float:
-        """The same in seconds since 1970, just as its broker has it."""
+        """When its broker took it, in seconds since 1970 and not cut."""
         return self._event.time
 
     @property
@@ -73,7 +74,7 @@ class Event(Mapping[str, Any]):
 
     @property
     def position(self) -> Cursor:
-        """The same, as a mapping from streams to ticks."""
+        """The subscription's position up to and with this event: for each stream a tick."""
         return {**self._others, self._event.stream: self._event.tick}
 
     def ack(self) -> Awaitable[None]:
@@ -86,7 +87,7 @@ class Event(Mapping[str, Any]):
         return self._source.acknowledge(self)
 
     def ack_soon(self) -> None:
-        """The same without waiting: the broker is told within a fifth of a second.
+        """As `ack`, but without waiting: the broker is told within a fifth of a second.
 
         Far cheaper than `ack` for each event by itself. After a crash, what the broker was not
         told by then comes again. `Client.flush` waits until all of it is on disk.
@@ -118,7 +119,7 @@ class Event(Mapping[str, Any]):
         return f"<Event {self.id} {dict(self)!r}>"
 
 
-class Done:
+class _Done:
     """Something to await that is done already."""
 
     def __await__(self) -> Generator[None, None, None]:
@@ -126,4 +127,4 @@ class Done:
         yield
 
 
-DONE: Final = Done()
+DONE: Final = _Done()

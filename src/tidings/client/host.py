@@ -67,6 +67,16 @@ class SessionHost:
     # -- beginning and end ---------------------------------------------------------------------
 
     @property
+    def name(self) -> str:
+        """The name of the session."""
+        return self._dialler.name
+
+    @property
+    def has_choice(self) -> bool:
+        """Whether the client may come to one broker today, and to another one tomorrow."""
+        return self._dialler.has_choice
+
+    @property
     def is_open(self) -> bool:
         """Whether it has been connected once, and stays so as well as it can."""
         return self._runner is not None

@@ -3,7 +3,7 @@
 A publication gets its number when it is first sent, and keeps it: a broker remembers for each
 name the last number it has kept, so what is sent again after a lost connection is not kept twice.
 Another broker does not know that: what may have reached one is not sent to the next.
-It also tells the epoch of the name: as long as that is the same, so is who has published.
+It also tells the epoch of the name: as long as that is the same, the same client has published.
 """
 
 from __future__ import annotations

@@ -17,7 +17,6 @@ from collections.abc import (
 )
 from concurrent.futures import Future
 from contextlib import suppress
-from types import TracebackType
 from typing import Any, Literal, TypeVar
 
 from tidings.client.belt import Belt
@@ -28,13 +27,14 @@ from tidings.client.event import Event
 from tidings.client.loop_thread import LoopThread
 from tidings.client.outbox import OutboxLimits
 from tidings.client.plain_subscription import PlainSubscription
-from tidings.client.positions import Beginning
 from tidings.client.publishing import Said
 from tidings.client.reading import Told
 from tidings.client.receipts import OnRefused
+from tidings.client.state import ClientState
 from tidings.client.tls import Tls
 from tidings.events import Filter, Notification
 from tidings.protocol.addresses import DEFAULT_URL
+from tidings.protocol.cursors import Beginning
 
 _T = TypeVar("_T")
 
@@ -58,10 +58,11 @@ def connect_sync(
     )
 
 
-class PlainClient:
+class PlainClient(ClientState):
     """A client whose verbs return when they are done; made by `connect_sync`."""
 
     def __init__(self, client: Client) -> None:
+        super().__init__(client._host)
         self._client = client
         self._thread = LoopThread()
 
@@ -78,12 +79,7 @@ class PlainClient:
     def __enter__(self) -> PlainClient:
         return self.open()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        problem: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -96,46 +92,6 @@ class PlainClient:
             self._thread.stop()
 
     # -- verbs ---------------------------------------------------------------------------------
-
-    @property
-    def is_connected(self) -> bool:
-        """Whether there is a connection now. While there is none, everything waits for one."""
-        return self._client.is_connected
-
-    @property
-    def name(self) -> str:
-        """The name of the session."""
-        return self._client.name
-
-    @property
-    def broker(self) -> str:
-        """The name of the broker, or nothing while there is no connection."""
-        return self._client.broker
-
-    @property
-    def kept(self) -> int:
-        """How many notifications the broker has kept of this session's name, in all its life."""
-        return self._client.kept
-
-    @property
-    def refusals(self) -> dict[int, str]:
-        """Numbers that the broker has refused to an earlier client; see `Client.refusals`."""
-        return self._client.refusals
-
-    @property
-    def largest(self) -> int:
-        """The bytes of the largest notification that the broker takes."""
-        return self._client.largest
-
-    @property
-    def lake(self) -> str | None:
-        """The folder of a lake that has what its broker no longer keeps, if it has told of one."""
-        return self._client.lake
-
-    @property
-    def principal(self) -> str:
-        """Who the broker takes this client for."""
-        return self._client.principal
 
     def advertise(self, filter: Filter | str, timeout: float | None = None) -> None:
         """Say what this client will publish, so that it is carried only where it is wanted.

@@ -5,20 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Iterator
-from types import TracebackType
 
 from tidings.client.errors import ClientClosed
 from tidings.client.event import DONE, Event
 from tidings.client.loop_thread import LoopThread
+from tidings.client.state import SubscriptionState
 from tidings.client.subscription import Subscription
-from tidings.events import Filter
 
 
-class PlainSubscription:
+class PlainSubscription(SubscriptionState):
     """What a plain client hears of a filter; `for event in subscription` reads it."""
 
     def __init__(self, thread: LoopThread, subscription: Subscription, *, is_read: bool) -> None:
         """It begins. If it `is_read` here, its events are acknowledged through it, too."""
+        super().__init__(subscription._reading)
         self._thread = thread
         self._subscription = subscription
         self._taken: deque[Event] = deque()
@@ -30,12 +30,7 @@ class PlainSubscription:
     def __enter__(self) -> PlainSubscription:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        problem: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -48,46 +43,9 @@ class PlainSubscription:
         self._thread.run(self._subscription.forget())
 
     @property
-    def filter(self) -> Filter:
-        """What it hears."""
-        return self._subscription.filter
-
-    @property
-    def is_live(self) -> bool:
-        """Whether it has been told all that was published before, as far as can be known."""
-        return self._subscription.is_live
-
-    @property
-    def missed(self) -> int:
-        """How many events it was not told of, since the ones before were not read; only if live.
-
-        Where `lost` is above 0, up to that many more may be missing.
-        """
-        return self._subscription.missed
-
-    @property
-    def lost(self) -> int:
-        """How many ticks brokers no longer kept when it was to be told of them; only if live.
-
-        It cannot be said how many of them were events that it wants.
-        """
-        return self._subscription.lost
-
-    @property
-    def doubted(self) -> int:
-        """How often a broker has found its memory damaged: each time, what was told before may
-        lack events or repeat some. To be certain, begin anew from an earlier cursor."""
-        return self._subscription.doubted
-
-    @property
     def waiting(self) -> int:
         """How many events wait to be read."""
-        return len(self._taken) + self._subscription.waiting
-
-    @property
-    def cursor(self) -> str:
-        """How far it was told, for `since`. Events that wait to be read lie before it."""
-        return self._subscription.cursor
+        return len(self._taken) + super().waiting
 
     def get(self, timeout: float | None = None) -> Event:
         """The next event; `TimeoutError` if there is none for `timeout` seconds."""

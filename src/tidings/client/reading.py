@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from tidings.client.event import DONE, Event, Source
+from tidings.client.event import DONE, Acknowledger, Event
 from tidings.events import Filter
 from tidings.protocol.messages import Event as NodeEvent
 from tidings.protocol.requests import (
@@ -39,7 +39,8 @@ class Told(NamedTuple):
     events: int = 0
     """How many events that were."""
     owner: str = ""
-    """A random text of who takes a durable subscription, and has it until another one takes it."""
+    """A random text that stands for the reader that has a durable subscription, until another one
+    takes it."""
 
 
 class Reading:
@@ -66,7 +67,7 @@ class Reading:
         home: Home = "",
         bulk: str | None = None,
     ) -> None:
-        self.source: Source = self
+        self.source: Acknowledger = self
         """What events are acknowledged to."""
         self.filter: Final = filter
         self.durable: Final = durable
@@ -215,7 +216,7 @@ class Reading:
     # -- acknowledgements ----------------------------------------------------------------------
 
     def acknowledge(self, event: Event) -> Awaitable[None]:
-        """The same as `acknowledge_soon`: a pure reading cannot wait."""
+        """What `acknowledge_soon` does: a pure reading cannot wait."""
         self.acknowledge_soon(event)
         return DONE
 

@@ -208,7 +208,9 @@ class Session:
         """Want it no longer; what was acknowledged is told first."""
         self._all.pop(reading, None)
         if not reading.id and forget and self.broker and reading.durable is not None:
-            self._ask(reading)  # only who has a durable subscription can have it forgotten
+            self._ask(
+                reading
+            )  # only the reader that has a durable subscription can have it forgotten
         if reading.id:
             if not forget:
                 self._acknowledge(reading)

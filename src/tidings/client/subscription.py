@@ -15,15 +15,14 @@ from collections.abc import (
 )
 from contextlib import suppress
 from functools import partial
-from types import TracebackType
 from typing import Any, TypeAlias
 
 from tidings.client.errors import ClientClosed, SubscriptionRefused, cannot_go_on
-from tidings.client.event import Event, Source
+from tidings.client.event import Acknowledger, Event
 from tidings.client.host import SessionHost
-from tidings.client.positions import cursor_text
 from tidings.client.reading import Reading
-from tidings.events import Filter, TidingsError
+from tidings.client.state import SubscriptionState
+from tidings.events import TidingsError
 
 _log = logging.getLogger("tidings.client")
 
@@ -32,7 +31,7 @@ Callback: TypeAlias = Callable[[Event], Any]
 """A function or coroutine function that is called with each event."""
 
 
-class Subscription:
+class Subscription(SubscriptionState):
     """What a client hears of a filter; made by `Client.subscribe`.
 
     `async for event in subscription` ends when the subscription is closed, and raises
@@ -48,9 +47,9 @@ class Subscription:
         siblings: set[Subscription],
     ) -> None:
         """`siblings` are the open subscriptions of the same client, among which it will be."""
+        super().__init__(reading)
         self._host = host
         self._siblings = siblings
-        self._reading = reading
         self._callback = callback
         self._caller: asyncio.Task[None] | None = None
         self._is_open = self._is_closed = False
@@ -86,12 +85,7 @@ class Subscription:
     async def __aenter__(self) -> Subscription:
         return await self.open()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        problem: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def close(self) -> None:
@@ -119,50 +113,6 @@ class Subscription:
             self._caller.cancel()
             with suppress(asyncio.CancelledError):
                 await self._caller
-
-    # -- what it knows -------------------------------------------------------------------------
-
-    @property
-    def filter(self) -> Filter:
-        """What it hears."""
-        return self._reading.filter
-
-    @property
-    def is_live(self) -> bool:
-        """Whether it has been told all that was published before, as far as can be known."""
-        return self._reading.is_live
-
-    @property
-    def missed(self) -> int:
-        """How many events it was not told of, since the ones before were not read; only if live.
-
-        Where `lost` is above 0, up to that many more may be missing.
-        """
-        return self._reading.missed
-
-    @property
-    def lost(self) -> int:
-        """How many ticks brokers no longer kept when it was to be told of them; only if live.
-
-        It cannot be said how many of them were events that it wants.
-        """
-        return self._reading.lost_ticks
-
-    @property
-    def doubted(self) -> int:
-        """How often a broker has found its memory damaged: each time, what was told before may
-        lack events or repeat some. To be certain, begin anew from an earlier cursor."""
-        return self._reading.doubted
-
-    @property
-    def waiting(self) -> int:
-        """How many events wait to be read."""
-        return len(self._reading.inbox)
-
-    @property
-    def cursor(self) -> str:
-        """How far it was told, for `since`. Events that wait to be read lie before it."""
-        return cursor_text(self._reading.position)
 
     # -- events --------------------------------------------------------------------------------
 
@@ -231,7 +181,7 @@ class Subscription:
 
     # -- acknowledgements ----------------------------------------------------------------------
 
-    def acknowledge_through(self, source: Source) -> None:
+    def acknowledge_through(self, source: Acknowledger) -> None:
         """Hand out events that are acknowledged to this, which passes it on, and not to `self`."""
         self._reading.source = source
 

@@ -10,7 +10,7 @@ from tidings.events.errors import FilterError, NotificationError, SchemaError, T
 from tidings.events.filter import Filter
 from tidings.events.notification import Notification
 from tidings.events.schema import Schema
-from tidings.events.tree import Limits
+from tidings.events.syntax_tree import Limits
 
 __all__ = [
     "ABSENT",

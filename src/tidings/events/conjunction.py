@@ -61,11 +61,11 @@ class Conjunction:
         return Conjunction(constraints)
 
     def without(self, name: str) -> Conjunction:
-        """The same with nothing said of one attribute."""
+        """This conjunction without its constraint on one attribute."""
         return Conjunction({n: c for n, c in self.constraints.items() if n != name})
 
     def with_(self, name: str, constraint: Constraint) -> Conjunction:
-        """The same with one attribute's constraint replaced."""
+        """This conjunction with another constraint on one attribute."""
         return Conjunction({**self.constraints, name: constraint})
 
     def __getitem__(self, name: str) -> Constraint:

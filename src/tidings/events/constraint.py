@@ -164,7 +164,7 @@ class Constraint:
         if (other.absent and not self.absent) or (other.others and not self.others):
             return False
         for domain in self.parts.keys() | other.parts.keys():
-            if not self._part(domain).covers(other._part(domain)):
+            if not self.part(domain).covers(other.part(domain)):
                 return False
         return True
 
@@ -172,14 +172,14 @@ class Constraint:
         if (self.absent and other.absent) or (self.others and other.others):
             return True
         return any(
-            self._part(domain).overlaps(other._part(domain))
+            self.part(domain).overlaps(other.part(domain))
             for domain in self.parts.keys() | other.parts.keys()
         )
 
     def intersect(self, other: Constraint) -> Constraint:
         return Constraint(
             {
-                domain: self._part(domain).intersect(other._part(domain))
+                domain: self.part(domain).intersect(other.part(domain))
                 for domain in self.parts.keys() | other.parts.keys()
             },
             others=self.others and other.others,
@@ -190,7 +190,7 @@ class Constraint:
         """The union where every domain's part is again one set, else None."""
         parts: dict[str, ValueSet] = {}
         for domain in self.parts.keys() | other.parts.keys():
-            part = self._part(domain).union(other._part(domain))
+            part = self.part(domain).union(other.part(domain))
             if part is None:
                 return None
             parts[domain] = part
@@ -198,7 +198,23 @@ class Constraint:
             parts, others=self.others or other.others, absent=self.absent or other.absent
         )
 
-    def _part(self, domain: str) -> Any:
+    def values(self, most: int) -> list[Any] | None:
+        """The only values that it may admit, if it is about no more than `most` of each domain."""
+        if self.absent or self.others:
+            return None
+        found: list[Any] = []
+        for part in self.parts.values():
+            intervals = part.intervals if isinstance(part, Strings) else part
+            if not isinstance(intervals, Intervals) or len(intervals.cuts) > 2 * most:
+                return None
+            values = intervals.values()
+            if values is None:
+                return None
+            found += values
+        return found
+
+    def part(self, domain: str) -> Any:
+        """What it says of one domain."""
         part = self.parts.get(domain)
         if part is None:
             return DOMAINS[domain].everything if self.others else DOMAINS[domain].nothing
@@ -295,7 +311,7 @@ def unions(constraints: list[Constraint], *, most: int | None = None) -> list[Co
     absent = any(c.absent for c in constraints)
     domains = sorted({domain for c in constraints for domain in c.parts})
     joined = {
-        d: _joined([c._part(d) for c in constraints], most) or [DOMAINS[d].nothing] for d in domains
+        d: _joined([c.part(d) for c in constraints], most) or [DOMAINS[d].nothing] for d in domains
     }
     count = max([1, *map(len, joined.values())])
     return [
@@ -311,11 +327,11 @@ def unions(constraints: list[Constraint], *, most: int | None = None) -> list[Co
 def _joined(parts: list[ValueSet], most: int | None) -> list[ValueSet]:
     """The union of sets of one domain as few sets. Those that always have a union come first:
     their text may be an OR, and has to lead back to the same outcome."""
-    ordered = [p for p in parts if _is_ordered(p) and not p.is_empty]
+    ordered = [p for p in parts if is_ordered(p) and not p.is_empty]
     while len(ordered) > 1:  # in rounds, so that ten thousand points are no trouble
         pairs = zip_longest(ordered[::2], ordered[1::2], fillvalue=ordered[-1])
         ordered = [union for one, other in pairs if (union := one.union(other)) is not None]
-    spelt = {p: p.phrase("x").text for p in parts if not _is_ordered(p) and not p.is_empty}
+    spelt = {p: p.phrase("x").text for p in parts if not is_ordered(p) and not p.is_empty}
     if most is not None and len(spelt) > most:
         raise OverflowError(len(spelt))
     left = ordered + sorted(spelt, key=spelt.__getitem__)
@@ -342,7 +358,8 @@ def _weight(part: ValueSet) -> int:
     return 1
 
 
-def _is_ordered(part: ValueSet) -> bool:
+def is_ordered(part: ValueSet) -> bool:
+    """Whether it is made of intervals only: such sets always have a union, and it is exact."""
     return isinstance(part, Intervals) or (
         isinstance(part, Strings) and not part.passing and not part.failing
     )

@@ -17,7 +17,7 @@ from tidings.events.work import spend
 
 if TYPE_CHECKING:
     from tidings.events.schema import Schema
-    from tidings.events.tree import Limits
+    from tidings.events.syntax_tree import Limits
 
 
 class Filter:
@@ -66,6 +66,11 @@ class Filter:
         from tidings.events.language import parse
 
         return parse(text, schema=schema, limits=limits)
+
+    @classmethod
+    def of(cls, said: Filter | str) -> Filter:
+        """A filter as it is, or what a text says; see `parse`."""
+        return cls.parse(said) if isinstance(said, str) else said
 
     @classmethod
     def all(cls) -> Filter:

@@ -27,7 +27,17 @@ from tidings.events.meanings import (
 )
 from tidings.events.phrases import RESERVED
 from tidings.events.sets import Sets
-from tidings.events.tree import Junction, Leaf, List, Maker, Negation, Node, Operand, Problem, Slot
+from tidings.events.syntax_tree import (
+    Junction,
+    Leaf,
+    List,
+    Maker,
+    Negation,
+    Node,
+    Operand,
+    Problem,
+    Slot,
+)
 
 
 def parse_tree(text: str) -> Node:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, Final, Protocol, TypeAlias
 
 from tidings.events.encoding import as_list, from_plain, is_unspeakable, to_plain
@@ -35,7 +35,16 @@ from tidings.events.phrases import (
     name_text,
     quoted,
 )
-from tidings.events.values import BOOLEAN, BYTES, NUMBER, STRING, TIME, domain_of, exact
+from tidings.events.values import (
+    BOOLEAN,
+    BYTES,
+    MICROSECOND,
+    NUMBER,
+    STRING,
+    TIME,
+    domain_of,
+    exact,
+)
 
 BEFORE: Final = 0
 AFTER: Final = 1
@@ -199,7 +208,7 @@ class _Times(_Discrete):
     domain = TIME
     lowest = datetime.min.replace(tzinfo=UTC)
     highest = datetime.max.replace(tzinfo=UTC)
-    tick = timedelta(microseconds=1)
+    tick = MICROSECOND
 
     def successor(self, value: Any) -> Any:
         return None if value == self.highest else value + self.tick
@@ -545,7 +554,7 @@ class Intervals:
     def _span_from_plain(cls, order: Order, ends: Any) -> Intervals:
         span = cls.everything(order)
         for word, end in ends.items():
-            span = span.intersect(_COMPARISONS[word](order, _comparable(order, end)))
+            span = span.intersect(COMPARED[word](order, _comparable(order, end)))
         return span
 
     def __eq__(self, other: object) -> bool:
@@ -581,7 +590,7 @@ def _restored(domain: str, inside: bool, cuts: tuple[Cut, ...]) -> Intervals:
     return Intervals(ORDERS[domain], inside, cuts)
 
 
-_COMPARISONS: Final[dict[str, Callable[[Order, Any], Intervals]]] = {
+COMPARED: Final[dict[str, Callable[[Order, Any], Intervals]]] = {
     "eq": Intervals.point,
     "lt": Intervals.below,
     "le": lambda order, value: Intervals.below(order, value, closed=True),

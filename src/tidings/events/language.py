@@ -25,7 +25,7 @@ from tidings.events.errors import FilterError
 from tidings.events.filter import Filter, canonical
 from tidings.events.grammar import parse_tree
 from tidings.events.schema import Schema
-from tidings.events.tree import (
+from tidings.events.syntax_tree import (
     DEFAULT_LIMITS,
     Context,
     Junction,

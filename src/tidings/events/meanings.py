@@ -9,10 +9,10 @@ from typing import Any, Final
 from lark import Token
 
 from tidings.events.constraint import DOMAINS, ValueSet
-from tidings.events.intervals import BOOLEANS, ORDERS, Intervals
+from tidings.events.intervals import BOOLEANS, COMPARED, ORDERS, Intervals
 from tidings.events.sets import Sets
 from tidings.events.strings import NO_TYPES, Like, Strings
-from tidings.events.tree import Context, Leaf, Problem
+from tidings.events.syntax_tree import Context, Leaf, Problem
 from tidings.events.values import STRING, domain_of
 
 
@@ -32,14 +32,7 @@ def _part(intervals: Intervals) -> ValueSet:
 
 
 def _compare(symbol: str) -> Callable[[Context, Sequence[Any], Leaf], ValueSet]:
-    build: Callable[[Any, Any], Intervals] = {
-        "=": Intervals.point,
-        "!=": Intervals.point,
-        "<": Intervals.below,
-        "<=": lambda order, value: Intervals.below(order, value, closed=True),
-        ">": Intervals.above,
-        ">=": lambda order, value: Intervals.above(order, value, closed=True),
-    }[symbol]
+    build = COMPARED[_WORDS[symbol]]
 
     def make(context: Context, values: Sequence[Any], leaf: Leaf) -> ValueSet:
         value = values[0]
@@ -48,7 +41,8 @@ def _compare(symbol: str) -> Callable[[Context, Sequence[Any], Leaf], ValueSet]:
     return make
 
 
-COMPARISONS: Final = {symbol: _compare(symbol) for symbol in ("=", "!=", "<", "<=", ">", ">=")}
+_WORDS: Final = {"=": "eq", "!=": "eq", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
+COMPARISONS: Final = {symbol: _compare(symbol) for symbol in _WORDS}
 MIRRORED: Final = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 
 

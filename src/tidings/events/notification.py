@@ -41,6 +41,13 @@ class Notification(Mapping[str, Any]):
         self.packed: msgspec.Raw | None = None
         """How it was written to the wire, so that it need not be written twice."""
 
+    @classmethod
+    def of_canonical(cls, attributes: dict[str, Any]) -> Notification:
+        """One of values that are canonical already, and are not looked at again."""
+        found = cls.__new__(cls)
+        found.attributes, found.packed = attributes, None
+        return found
+
     def __getitem__(self, name: str) -> Any:
         value = self.attributes[name]
         if value.__class__ is frozenset and any(e.__class__ is Truth for e in value):

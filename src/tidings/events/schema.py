@@ -120,7 +120,7 @@ class Schema:
 
 
 def _whole(intervals: Intervals) -> Intervals:
-    """The same whole numbers, with closed ends and no gap between neighbours."""
+    """Intervals of the same whole numbers, with closed ends and no gap between neighbours."""
     ends: list[list[int | float]] = []
     for low, high in intervals.spans():
         first = -math.inf if low is None else math.ceil(low[0])

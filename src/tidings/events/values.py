@@ -11,7 +11,7 @@ import json
 import operator
 import re
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final, TypeAlias
 
 import msgspec
@@ -174,6 +174,25 @@ def exact(number: int | float) -> int | float:
     if number.__class__ is float and number.is_integer():
         return int(number)
     return number
+
+
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND: Final = timedelta(microseconds=1)
+
+
+def microseconds(when: datetime | float) -> int:
+    """A time as microseconds since 1970; one in seconds is cut to them, as `moment` does."""
+    if isinstance(when, datetime):
+        return (when - EPOCH) // MICROSECOND
+    seconds = int(when)
+    return seconds * 1_000_000 + int((when - seconds) * 1e6)
+
+
+def moment(seconds: float) -> datetime:
+    """The time that many seconds after 1970 began, cut to microseconds."""
+    whole = int(seconds)
+    when = datetime.fromtimestamp(whole, UTC)
+    return when.replace(microsecond=int((seconds - whole) * 1e6))
 
 
 def time_text(when: datetime) -> str:

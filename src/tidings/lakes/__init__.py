@@ -21,7 +21,7 @@ _WHERE: Final = {"History": "history", "Lake": "lake"}
 
 
 def __getattr__(name: str) -> Any:
-    """Names are fetched when they are first used: who only reads files does without Delta."""
+    """Names are fetched when they are first used: to read files alone takes no Delta."""
     if name not in _WHERE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_WHERE[name]}"), name)

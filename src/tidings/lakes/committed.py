@@ -13,7 +13,7 @@ from urllib.parse import unquote
 import msgspec
 
 from tidings.lakes import delta
-from tidings.lakes.files import missing
+from tidings.lakes.files import missing, synced
 from tidings.lakes.lake import Lake, LakeError
 from tidings.protocol.epochs import broker_of
 
@@ -44,7 +44,11 @@ class Committed:
 
     def __call__(self) -> dict[str, int]:
         lake, held = self._found()
-        self._sync(lake)
+        try:
+            self._sync(lake)
+        except FileNotFoundError:
+            existing(self._folder)  # it may have gone meanwhile, all of it
+            raise
         return held
 
     def _found(self) -> tuple[Lake, dict[str, int]]:
@@ -74,11 +78,11 @@ class Committed:
             added = [file for commit in commits for file in _added(commit)]
             for name, _ in added:
                 with suppress(FileNotFoundError):
-                    _synced(self._folder / name)
+                    synced(self._folder / name)
             files = [self._folder / n for n, size in added if self._is_here(lake, n, size)]
             folders = {path.parent for path in (*files, *commits)}
             for path in (*commits, *folders, *{folder.parent for folder in folders}):
-                _synced(path)
+                synced(path)
             self._synced = commits[-1].name
 
     def _is_here(self, lake: Lake, name: str, size: int) -> bool:
@@ -104,11 +108,3 @@ def _recent(log: Path) -> Iterator[str]:
         for entry in entries:
             if entry.name.endswith(".json") and entry.stat().st_mtime > late:
                 yield entry.name
-
-
-def _synced(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -14,7 +14,7 @@ from tidings.events import Filter, TidingsError
 from tidings.lakes.errors import LakeError
 from tidings.lakes.files import DELTAS, DISTINCT, RISING, ROW_GROUP, Written
 from tidings.lakes.joining import Joint
-from tidings.lakes.layout import EVERYTHING, FIXED
+from tidings.lakes.layout import EVERYTHING
 
 try:
     from deltalake import (
@@ -48,29 +48,34 @@ def found(path: Path, version: int | None = None) -> DeltaTable:
     return table
 
 
-def found_or_made(path: Path, filter: Filter) -> DeltaTable:
-    """The table as it is now; if there is none, it is made for what this filter matches."""
+def found_or_made(
+    path: Path, columns: pa.Schema, *, what: str = "lake", filter: Filter | None = None
+) -> DeltaTable:
+    """The table as it is now; if there is none, it is made, by `day`.
+
+    A lake is made for what the `filter` matches.
+    """
     if (table := _table(path)) is not None:
         return table
     if _is_taken(path):
-        raise LakeError(f"{path}: there is something else here, which is no lake")
+        raise LakeError(f"{path}: there is something else here, which is no {what}")
     try:
         DeltaTable.create(
             path,
-            FIXED,
+            columns,
             partition_by=["day"],
-            configuration={**_CONFIGURATION, _FILTER: filter.to_json()},
+            configuration={**_CONFIGURATION, _FILTER: filter.to_json()} if filter else None,
             raise_if_key_not_exists=False,
         )
     except Exception as problem:
         if _table(path) is None:  # else somebody else has made it at this moment
-            raise LakeError(f"{path}: no lake can be made here: {first_line(problem)}") from None
+            raise LakeError(f"{path}: no {what} can be made here: {first_line(problem)}") from None
     return found(path)
 
 
 def _table(path: Path, version: int | None = None) -> DeltaTable | None:
     if (read := unquote(str(path))) != str(path):
-        raise LakeError(f"{path}: Delta takes this name for {read}; a lake needs another one")
+        raise LakeError(f"{path}: Delta takes this name for {read}; give another one")
     try:
         return DeltaTable(path, version=version) if path.is_dir() else None
     except TableNotFoundError:

@@ -88,6 +88,15 @@ def missing(path: Path, size: int) -> str | None:
     return None
 
 
+def synced(path: Path) -> None:
+    """Have a file on the disk; or a folder's names, after one was made or renamed in it."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 def write(folder: Path, rows: pa.Table, known: pa.Schema) -> Written:
     """Write rows into a lake's folder; `known` are the columns that their writer knew of."""
     new = {name.partition("$")[0] for name in rows.schema.names[len(known) :]}

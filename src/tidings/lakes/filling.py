@@ -16,14 +16,12 @@ import pyarrow.compute as pc
 
 from tidings.events import TidingsError
 from tidings.events.encoding import encode_json, to_plain
+from tidings.events.values import microseconds
 from tidings.lakes.layout import (
-    EPOCH,
     KINDS,
-    MICROSECOND,
     REST,
     Happened,
     days,
-    microseconds,
 )
 from tidings.lakes.naming import Naming
 from tidings.protocol.records import Rows
@@ -48,7 +46,7 @@ def to_table(events: Sequence[Happened], schema: pa.Schema) -> pa.Table:
 
 
 def rows_to_table(stream: str, rows: Rows, schema: pa.Schema) -> pa.Table:
-    """The same of events in their lightest form."""
+    """Events in their lightest form as rows: all columns of `schema`, and behind them new ones."""
     streams = pa.repeat(pa.scalar(stream, pa.string()), len(rows.ticks))
     ticks = pa.array(rows.ticks, pa.int64())
     seconds = np.array(rows.times, np.float64)
@@ -139,7 +137,7 @@ class _Filling:
         if kind == "set":
             values = [None if v is None else sorted(v) for v in values]
         elif kind == "time":
-            values = [None if v is None else (v - EPOCH) // MICROSECOND for v in values]
+            values = [None if v is None else microseconds(v) for v in values]
         self._arrays[column] = pa.array(values, KINDS[kind])
 
     def table(self) -> pa.Table:

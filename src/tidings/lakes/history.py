@@ -21,7 +21,6 @@ from datetime import datetime
 from itertools import chain
 from secrets import token_hex
 from time import monotonic
-from types import TracebackType
 from typing import Final, Literal
 
 from tidings.client import (
@@ -34,15 +33,15 @@ from tidings.client import (
     Told,
 )
 from tidings.client.event import DONE
-from tidings.client.positions import Beginning, cursor_text, read_cursor
 from tidings.events import Filter
 from tidings.lakes.lake import Gap, Lake
 from tidings.lakes.layout import Archived
-from tidings.lakes.past import history, places, read, served, start_of
+from tidings.lakes.past import places, read, served, start_of
+from tidings.protocol.cursors import Beginning, cursor_text, read_cursor
 from tidings.protocol.messages import Event as NodeEvent
 from tidings.protocol.requests import Cursor
 
-__all__ = ["History", "history", "served"]
+__all__ = ["History", "served"]
 
 _log = logging.getLogger("tidings.lakes")
 
@@ -102,12 +101,7 @@ class History:
     def __enter__(self) -> History:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        problem: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

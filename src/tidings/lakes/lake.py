@@ -11,18 +11,18 @@ from typing import Final
 
 import pyarrow as pa
 
-from tidings.client.positions import Beginning
 from tidings.events import Filter
 from tidings.lakes import delta, files
 from tidings.lakes.delta import CommitFailedError, DeltaError, first_line
 from tidings.lakes.errors import LakeError
 from tidings.lakes.files import Written
 from tidings.lakes.filling import to_table
-from tidings.lakes.layout import EVERYTHING, Archived, Happened
+from tidings.lakes.layout import EVERYTHING, FIXED, Archived, Happened
 from tidings.lakes.ledger import GAP, STREAM, WRITER, Ledger, Outdated
 from tidings.lakes.naming import Naming
 from tidings.lakes.search import schema_of
 from tidings.lakes.view import Gap, View
+from tidings.protocol.cursors import Beginning
 
 __all__ = ["EVERYTHING", "Archived", "Gap", "Lake", "LakeError", "View"]
 
@@ -61,8 +61,8 @@ class Lake:
         self.path: Final = Path(path).absolute()
         self._ledger = Ledger(self.path)
         self._lock = threading.Lock()
-        wanted = Filter.parse(filter) if isinstance(filter, str) else filter
-        table = delta.found_or_made(self.path, EVERYTHING if wanted is None else wanted)
+        wanted = None if filter is None else Filter.of(filter)
+        table = delta.found_or_made(self.path, FIXED, filter=wanted or EVERYTHING)
         schema_of(table)  # is it one?
         self.name: Final = str(table.metadata().id)
         """What tells it from all other lakes, wherever it is moved to."""
@@ -96,10 +96,6 @@ class Lake:
     def gaps(self) -> list[Gap]:
         """What it knows to be missing, as it was not kept for long enough."""
         return self.snapshot().gaps()
-
-    def written(self, writer: str) -> int:
-        """The last version that was appended under this name; 0 if none was."""
-        return self.snapshot().written(writer)
 
     # -- writing -------------------------------------------------------------------------------
 
@@ -269,16 +265,6 @@ class Lake:
         but never less than a row group of a file: 32,768 rows.
         """
         yield from self.snapshot().events(filter, since=since, until=until)
-
-    def files(
-        self,
-        filter: Filter | str | None = None,
-        *,
-        since: Beginning = None,
-        until: Beginning = None,
-    ) -> list[str]:
-        """The files that `scan` would read; the others cannot hold what matches."""
-        return self.snapshot().files(filter, since=since, until=until)
 
 
 def _other(filter: Filter, wanted: Filter) -> str:

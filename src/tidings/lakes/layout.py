@@ -23,7 +23,7 @@ case only, begin with `_`, or have other characters than letters, digits and `_ 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -33,13 +33,11 @@ import pyarrow.compute as pc
 from tidings.delivery.copies import ORDINARY
 from tidings.events import Notification
 from tidings.events.encoding import decode_json, from_plain
-from tidings.events.values import canonical
+from tidings.events.values import EPOCH, MICROSECOND, canonical
 
 EVERYTHING: Final = ORDINARY
 """What a lake is to have unless something else is said: all but the copies for bulk subscribers."""
 
-EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-MICROSECOND: Final = timedelta(microseconds=1)
 DAY: Final = 86_400_000_000
 _TIME: Final = pa.timestamp("us", "UTC")
 
@@ -135,14 +133,6 @@ _BELONGS: Final[tuple[tuple[str, Callable[[pa.DataType], bool]], ...]] = (
 )
 
 
-def microseconds(time: datetime | float) -> int:
-    """A time as the lake keeps it, cut to microseconds as events of clients are."""
-    if isinstance(time, datetime):
-        return (time - EPOCH) // MICROSECOND
-    seconds = int(time)
-    return seconds * 1_000_000 + int((time - seconds) * 1e6)
-
-
 def days(times: Any) -> pa.Array:
     """The days of times in microseconds."""
     return pa.array((times // DAY).astype(np.int32), pa.int32()).cast(pa.date32())
@@ -174,7 +164,7 @@ def to_notifications(batch: pa.RecordBatch | pa.Table) -> list[Notification]:
             if text is not None:
                 for name, plain in decode_json(text).items():
                     record[name] = canonical(from_plain(plain), name)
-    return list(map(_notification, records))
+    return list(map(Notification.of_canonical, records))
 
 
 def _values(column: Any, kind: str) -> list[Any]:
@@ -196,9 +186,3 @@ def _sets(column: Any) -> list[Any]:
         None if v is None else frozenset(v) if is_own else canonical(v, "an array")
         for v in column.to_pylist()
     ]
-
-
-def _notification(record: dict[str, object]) -> Notification:
-    found = Notification.__new__(Notification)  # its constructor would look at every value again
-    found.attributes, found.packed = record, None
-    return found

@@ -3,45 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta
-from typing import Final
+from datetime import datetime
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tidings.client.positions import Beginning
 from tidings.delivery.copies import FOR
 from tidings.events import Filter
+from tidings.events.values import MICROSECOND
 from tidings.lakes.grouping import names_in
 from tidings.lakes.lake import EVERYTHING, Lake, LakeError, View
 from tidings.lakes.layout import Archived
 from tidings.lakes.pruning import exactly
+from tidings.protocol.cursors import Beginning
 from tidings.protocol.requests import Cursor
-
-_INSTANT: Final = timedelta(microseconds=1)
-
-
-def history(
-    lake: Lake,
-    filter: Filter | str,
-    since: Beginning,
-    *,
-    until: datetime | None = None,
-) -> tuple[Iterator[Archived], Cursor]:
-    """What a lake has of a filter, in the order of time, and the cursor right behind that.
-
-    Both are as of this moment: `subscribe` with this filter (see `served`) since that cursor tells
-    what follows. `since` is a time, a cursor or "begin"; what is later than `until` is left out.
-    """
-    return read(lake.snapshot(), served(lake, filter), *start_of(since), until)
 
 
 def read(
     view: View, wanted: Filter, start: Cursor, earliest: datetime | None, until: datetime | None
 ) -> tuple[Iterator[Archived], Cursor]:
-    """The same of a view: from a cursor on or, if that is empty, from a time on."""
-    end = None if until is None else until + _INSTANT
+    """What a lake has of a filter, in the order of time, and the cursor right behind that.
+
+    Both are as of the view: `subscribe` with this filter (see `served`) since that cursor tells
+    what follows. It begins behind a cursor or, if that is empty, at a time; what is later than
+    `until` is left out.
+    """
+    end = None if until is None else until + MICROSECOND
     ahead = {s: t for s, t in view.held().items() if t > start.get(s, 0)}
     return view.events(wanted, since=start or earliest, until=end), {**start, **ahead}
 
@@ -49,10 +37,10 @@ def read(
 def served(lake: Lake, filter: Filter | str) -> Filter:
     """The filter to ask a lake and brokers for; `LakeError` if the lake has not all of it.
 
-    It is the given one, but for a lake without the copies that bulk subscribers get: who does not
-    ask for them hears the events themselves, from brokers as from the lake.
+    It is the given one, but for a lake without the copies that bulk subscribers get: a filter that
+    does not ask for them hears the events themselves, from brokers as from the lake.
     """
-    wanted = Filter.parse(filter) if isinstance(filter, str) else filter
+    wanted = Filter.of(filter)
     held = lake.filter
     if held.covers(wanted):
         return wanted

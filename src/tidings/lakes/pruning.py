@@ -15,7 +15,6 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidings.client.positions import Beginning, beginning
 from tidings.events import Filter, TidingsError
 from tidings.events.constraint import Constraint
 from tidings.events.intervals import (
@@ -27,7 +26,9 @@ from tidings.events.intervals import (
     after_prefix,
 )
 from tidings.events.strings import Strings
-from tidings.lakes.layout import DAY, EPOCH, MICROSECOND, REST, Columns, microseconds
+from tidings.events.values import EPOCH, MICROSECOND, microseconds
+from tidings.lakes.layout import DAY, REST, Columns
+from tidings.protocol.cursors import Beginning, beginning, is_behind
 from tidings.protocol.requests import Cursor
 
 Statistics = Mapping[str, Any]
@@ -72,7 +73,7 @@ class Window(NamedTuple):
         if self.since.time is not None and self.until.time is not None:
             return self.since.time >= self.until.time
         if self.since.cursor is not None and self.until.cursor is not None:
-            return all(self.since.cursor.get(s, 0) >= t for s, t in self.until.cursor.items())
+            return is_behind(self.until.cursor, self.since.cursor)
         return False
 
     def may_hold(self, file: Statistics) -> bool:
@@ -94,7 +95,7 @@ class Window(NamedTuple):
         )
 
     def condition(self) -> Any:
-        """The same of single rows, for Arrow to check; None if all are inside."""
+        """Whether a row lies inside, as an expression of Arrow's; None if all do."""
         stream, tick, when = pc.field("stream"), pc.field("tick"), pc.field("time")
         parts = []
         if self.since.time is not None:

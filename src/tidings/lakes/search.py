@@ -14,12 +14,13 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from tidings.client.positions import Beginning
 from tidings.events import Filter
+from tidings.events.values import microseconds
 from tidings.lakes.errors import LakeError, reading
-from tidings.lakes.layout import FIXED, Columns, columns_of, days, microseconds
+from tidings.lakes.layout import FIXED, Columns, columns_of, days
 from tidings.lakes.pruning import Statistics, Window, may_match, times
 from tidings.lakes.sifting import Sieve
+from tidings.protocol.cursors import Beginning
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -141,7 +142,7 @@ class Question:
     filter: Filter
     window: Window
     version: int | None = None
-    """That of the table, for those who ask several times; None: as it is when they ask."""
+    """The version of the table, for those who ask several times; None for the newest."""
 
     @classmethod
     def of(
@@ -152,11 +153,11 @@ class Question:
         until: Beginning = None,
     ) -> Question:
         """As a program says it; `TidingsError` if it says no filter or place."""
-        wanted = Filter.parse(filter) if isinstance(filter, str) else filter
-        return cls(Path(lake).absolute(), wanted or Filter.all(), Window.of(since, until))
+        wanted = Filter.all() if filter is None else Filter.of(filter)
+        return cls(Path(lake).absolute(), wanted, Window.of(since, until))
 
     def pinned(self) -> Question:
-        """The same of the lake as it is now, whatever is added: columns and files fit together."""
+        """This question about the lake as it is now, whatever is added later."""
         return replace(self, version=self.table().version())
 
     def search(self) -> Search:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
 
-from tidings.client.positions import Beginning
 from tidings.events import Filter
 from tidings.lakes.joining import Joint, joints
 from tidings.lakes.layout import Archived
@@ -16,6 +15,7 @@ from tidings.lakes.ledger import GAP, STREAM, WRITER
 from tidings.lakes.order import in_order
 from tidings.lakes.pruning import Window
 from tidings.lakes.search import Search, schema_of
+from tidings.protocol.cursors import Beginning
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -103,8 +103,8 @@ class View:
 
     def search(self, filter: Filter | str | None, since: Beginning, until: Beginning) -> Search:
         """What is to be read, for a filter and between two places."""
-        wanted = Filter.parse(filter) if isinstance(filter, str) else filter
-        return Search(self.path, self.table, wanted or Filter.all(), Window.of(since, until))
+        wanted = Filter.all() if filter is None else Filter.of(filter)
+        return Search(self.path, self.table, wanted, Window.of(since, until))
 
 
 def _named(beginning: str, numbers: Mapping[str, int]) -> dict[str, int]:

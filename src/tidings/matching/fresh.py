@@ -11,8 +11,6 @@ from typing import Any
 
 from tidings.events import Filter, Notification
 from tidings.events.constraint import Constraint
-from tidings.events.intervals import Intervals
-from tidings.events.strings import Strings
 from tidings.matching.source import NEVER
 
 _FEW = 16
@@ -116,12 +114,6 @@ class Fresh:
 def _values(constraints: Mapping[str, Constraint]) -> list[tuple[str, Any]]:
     """An attribute with a few values, one of which an event must have; nothing if there is none."""
     for name, constraint in constraints.items():
-        if constraint.absent or constraint.others or len(constraint.parts) != 1:
-            continue
-        part: Any = next(iter(constraint.parts.values()))
-        intervals = part.intervals if isinstance(part, Strings) else part
-        if isinstance(intervals, Intervals) and 0 < len(intervals.cuts) <= 2 * _FEW:
-            values = intervals.values()
-            if values:
-                return [(name, value) for value in values]
+        if values := constraint.values(_FEW):
+            return [(name, value) for value in values]
     return []

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from tidings.matching.batch import Batch
     from tidings.matching.segment import Segment
-
-Group = TypeVar("Group", bound=Hashable)
 
 _BULK: Final = 1_024
 """Filters added together are laid out at once if they are at least this many."""
@@ -309,7 +307,7 @@ class Index:
             keys = segment.source.keys
             for number, rows in enumerate(segment.match_some(events, version)):
                 if rows:
-                    found[number] += [keys[row] for row in rows]
+                    found[number] += [keys.item(row) for row in rows]
         if count:
             for notification, keys_found in zip(notifications, found, strict=True):
                 numbers, tried = fresh.match(notification, version, count)
@@ -338,28 +336,6 @@ class Index:
             self._sample.append(kept)
         else:
             self._sample[(self._events >> 4) % _SAMPLE] = kept
-
-    def match_any(
-        self, notification: Notification, groups: Mapping[Group, Collection[Hashable]]
-    ) -> set[Group]:
-        """The groups (name: keys) that hold a key whose filter matches; stops when all do."""
-        state = self._state
-        self._events += 1
-        if self._events & 15 == 1 or self._events < _SAMPLE // 4:
-            self._note(notification.attributes)
-        found: set[Group] = set()
-        missing = dict(groups)
-        for part, row in _matching(state, notification):
-            key = _key(part, row)
-            for group in [g for g, keys in missing.items() if key in keys]:
-                found.add(group)
-                del missing[group]
-            if not missing:
-                break
-        if state.entries or self._events >= self._relearn:
-            self._debt += state.entries
-            self._look_after()
-        return found
 
     def match_batch(self, events: Any, *, threads: int | None = None) -> tuple[pa.Array, pa.Array]:
         """All matches of many events: the numbers of the events and the keys, as Arrow arrays.
@@ -434,26 +410,6 @@ def _check(key: Hashable, filter: Filter) -> None:
     """Refuse what is no filter before anything is changed."""
     if not isinstance(filter, Filter):
         raise TypeError(f"expected a Filter under {key!r}; Filter.parse makes one from text")
-
-
-Place: TypeAlias = "tuple[Segment | Fresh, int]"
-"""Where a filter is: a part, and a row of it."""
-
-
-def _matching(state: State, notification: Notification) -> Iterator[Place]:
-    """Where the matching filters are, found as they are asked for."""
-    version, segments, fresh, count = state
-    for number in fresh.match(notification, version, count)[0]:
-        yield fresh, number
-    for segment in segments:
-        for row in segment.match(notification.attributes, version).tolist():
-            yield segment, row
-
-
-def _key(part: Segment | Fresh, row: int) -> Any:
-    if isinstance(part, Fresh):
-        return part.keys[row]
-    return part.source.keys[row : row + 1].tolist()[0]  # a plain integer, not NumPy's
 
 
 def _filter(part: Segment | Fresh, row: int) -> Filter:

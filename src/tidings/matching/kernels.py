@@ -252,7 +252,7 @@ _MATCH: Final = (_I64, _I32, _U64, _I64, _U8, types.int64, _I64)
 
 
 @kernel(types.int64(*_MATCH, types.int64, types.int64, _I64, _U64, _I32))
-def _match(
+def match_one(
     i64: Array,
     i32: Array,
     bits: Array,
@@ -266,7 +266,12 @@ def _match(
     work: Array,
     out: Array,
 ) -> int:
-    """Match the event that lies in event[begin:end]; see `match_one`."""
+    """Match the event that lies in event[begin:end]; how many rows are in `out`.
+
+    It lies there in pairs: 2 × line and a key, or 2 × line + 1 and the bits of a float. A line of
+    set elements may come several times. keys must be ABSENT everywhere, and is again when this
+    returns.
+    """
     n = 0
     for e in range(begin, end, 2):
         if event[e] & 1:
@@ -290,29 +295,6 @@ def _match(
     for e in range(begin, end, 2):
         keys[event[e]] = ABSENT
     return _rows(i64, i32, died, seen, version, out, 0, n)
-
-
-@kernel(types.int64(*_MATCH, types.int64, _I64, _U64, _I32))
-def match_one(
-    i64: Array,
-    i32: Array,
-    bits: Array,
-    died: Array,
-    seen: Array,
-    version: int,
-    event: Array,
-    end: int,
-    keys: Array,
-    work: Array,
-    out: Array,
-) -> int:
-    """Match one event; how many rows are in `out`.
-
-    event[:end] holds pairs: 2 × line and a key, or 2 × line + 1 and the bits of a float. A line
-    of set elements may come several times. keys must be ABSENT everywhere, and is again
-    when this returns.
-    """
-    return _match(i64, i32, bits, died, seen, version, event, 0, end, keys, work, out)
 
 
 @kernel(types.int64(*_MATCH, _I64, types.int64, _I64, _U64, _I32, _I32, _I64))
@@ -342,7 +324,7 @@ def match_some(
         if at + len(out) > len(found):
             return e
         begin = ends[e - 1] if e else 0
-        n = _match(i64, i32, bits, died, seen, version, event, begin, ends[e], keys, work, out)
+        n = match_one(i64, i32, bits, died, seen, version, event, begin, ends[e], keys, work, out)
         for k in range(n):
             found[at + k] = out[k]
         at += n

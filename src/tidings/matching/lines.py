@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from operator import eq
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -27,14 +27,21 @@ from tidings.events.constraint import Constraint
 from tidings.events.intervals import AFTER, BEFORE, ORDERS, Intervals
 from tidings.events.sets import Sets
 from tidings.events.strings import IsA, Strings
-from tidings.events.values import BOOLEAN, BYTES, NUMBER, STRING, TIME
+from tidings.events.values import (
+    BOOLEAN,
+    BYTES,
+    EPOCH,
+    MICROSECOND,
+    NUMBER,
+    STRING,
+    TIME,
+    microseconds,
+)
 
 BIG: Final = 2**53
 """Numbers from this one on are interned: a float can't tell them apart from their neighbours."""
 BIG_KEY: Final[int] = struct.unpack("<q", struct.pack("<d", float(BIG)))[0]
 
-EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND: Final = timedelta(microseconds=1)
 _ZERO: Final[dict[str, Any]] = {STRING: "\0", BYTES: b"\0"}
 _INTERNED: Final = frozenset(_ZERO)
 _ELEMENT: Final = "element"
@@ -53,14 +60,9 @@ def number_key(value: float) -> int:
 
 
 def number_keys(values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    """The same of many."""
+    """The keys of many numbers, which are all below BIG."""
     bits = values.view(np.int64)
     return np.where(bits >= 0, bits, -(bits & 0x7FFFFFFFFFFFFFFF))
-
-
-def time_key(when: datetime) -> int:
-    """The key of a time."""
-    return (when - EPOCH) // _MICROSECOND
 
 
 Condition: TypeAlias = tuple[int, bool, Sequence[int] | None, Sequence[float], Sequence[int]]
@@ -114,7 +116,7 @@ class Lines:
         return number
 
     def with_interned(self, numbers: list[int]) -> Lines:
-        """The same lines, with only these of the interned values, renumbered in this order."""
+        """These lines with only some of the interned values, renumbered in the given order."""
         fewer = Lines()
         fewer.lines, fewer.by_attribute, fewer._numbers = (
             self.lines,
@@ -174,7 +176,7 @@ class Lines:
         if domain in _INTERNED:
             return line, inside, *self._interned_cuts(values, _ZERO[domain])
         if domain == TIME:
-            return line, inside, [time_key(v) for v in values], (), sides
+            return line, inside, [microseconds(v) for v in values], (), sides
         truth = int(not inside)  # just one of FALSE and TRUE, as a point
         return line, False, (truth, truth), (), _AROUND
 
@@ -225,7 +227,7 @@ class Lines:
         if domain in _INTERNED:
             return self.interned[code]
         if domain == TIME:
-            return EPOCH + code * _MICROSECOND
+            return EPOCH + code * MICROSECOND
         if abs(code) > BIG_KEY:
             return self.interned[abs(code) - BIG_KEY - 1]
         bits = code if code >= 0 else -code | -(2**63)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Mapping
-from typing import Any, Protocol, TypeVar
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any, Protocol
 
 from tidings.events import Filter, Notification
-
-Group = TypeVar("Group", bound=Hashable)
 
 
 class Matcher(Protocol):
@@ -35,10 +33,8 @@ class Matcher(Protocol):
     def match(self, notification: Notification) -> list[Any]:
         """The keys whose filter matches."""
 
-    def match_any(
-        self, notification: Notification, groups: Mapping[Group, Collection[Hashable]]
-    ) -> set[Group]:
-        """The groups (name: keys) that hold a key whose filter matches."""
+    def match_some(self, notifications: Sequence[Notification]) -> list[list[Any]]:
+        """For each of several events the keys whose filter matches."""
 
     def match_batch(self, events: Any) -> tuple[Any, Any]:
         """The numbers of the events and the keys of all matches."""

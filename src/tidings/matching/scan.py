@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any
 
 from tidings.events import Filter, Notification
-
-Group = TypeVar("Group", bound=Hashable)
 
 
 class Scan:
@@ -53,11 +51,8 @@ class Scan:
     def match(self, notification: Notification) -> list[Any]:
         return [key for key, filter_ in self._filters.items() if filter_.matches(notification)]
 
-    def match_any(
-        self, notification: Notification, groups: Mapping[Group, Collection[Hashable]]
-    ) -> set[Group]:
-        matching = set(self.match(notification))
-        return {group for group, keys in groups.items() if not matching.isdisjoint(keys)}
+    def match_some(self, notifications: Sequence[Notification]) -> list[list[Any]]:
+        return [self.match(notification) for notification in notifications]
 
     def match_batch(self, events: Iterable[Notification]) -> tuple[list[int], list[Any]]:
         pairs = [(row, key) for row, event in enumerate(events) for key in self.match(event)]

@@ -15,10 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tidings.events.constraint import ABSENT as NO_VALUE
+from tidings.events.values import microseconds
 from tidings.matching import kernels
 from tidings.matching.kernels import ABSENT
 from tidings.matching.layout import Arena, BitSets, lay_out_checks, lay_out_postings, offsets
-from tidings.matching.lines import BIG, BIG_KEY, Line, Lines, number_key, time_key
+from tidings.matching.lines import BIG, BIG_KEY, Line, Lines, number_key
 from tidings.matching.plan import Plan, Sample, make_plan
 from tidings.matching.source import I64, Source
 
@@ -207,7 +208,7 @@ class Segment:
                 return number_key(value)
             return self._ranks_of(line).big_key(value)
         if line.domain == "time":
-            return time_key(value)
+            return microseconds(value)
         if line.domain == "boolean":
             return int(value)
         return self._ranks_of(line).text_key(value)
@@ -304,7 +305,7 @@ class Segment:
         count = kernels.match_one(
             self.i64, self.i32, self.bits, self.source.died, scratch.seen,
             version if self.source.dead else -1,
-            scratch.event_view, end, scratch.keys, scratch.work, scratch.out,
+            scratch.event_view, 0, end, scratch.keys, scratch.work, scratch.out,
         )  # fmt: skip
         rows = scratch.out[:count].copy()
         self._pool.append(scratch)

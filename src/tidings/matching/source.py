@@ -13,7 +13,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -151,7 +151,7 @@ class Source:
         )
 
     def with_lines(self, lines: Lines) -> tuple[Source, Lines]:
-        """The same with fewer interned values, if most of `lines` are not used any more."""
+        """These rows, with fewer interned values if most of those of `lines` are no longer used."""
         kinds = np.array([line.is_interned for line in lines.lines], bool)
         cut_line = np.repeat(self.cond_line, np.diff(self.cut_off))
         places = np.flatnonzero(kinds[cut_line] | (np.abs(self.codes) > BIG_KEY))
@@ -187,9 +187,7 @@ class Source:
         return cls(**joined, rest=rest)
 
 
-_ARRAYS = (
-    "keys",
-    "died",
+FILTERS: Final = (
     "conj_row",
     "cond_off",
     "cond_line",
@@ -198,6 +196,8 @@ _ARRAYS = (
     "codes",
     "sides",
 )
+"""The arrays that say what the filters are."""
+_ARRAYS: Final = ("keys", "died", *FILTERS)
 
 
 def _key_array(keys: list[Any]) -> Keys:

@@ -52,7 +52,7 @@ class LinkUp(msgspec.Struct, frozen=True):
 
     neighbour: str
     cost: float = 0.0
-    """Of a round trip, in seconds; 0 if nobody knows."""
+    """Seconds of a round trip; 0 if that is not known."""
 
 
 class LinkDown(msgspec.Struct, frozen=True):
@@ -107,7 +107,7 @@ class Span(msgspec.Struct, frozen=True):
     first: int = 1
     last: int = 0
     time: float = 0.0
-    """Of the last event."""
+    """When the last event was published."""
 
 
 class Recalled(msgspec.Struct, frozen=True):
@@ -120,7 +120,7 @@ class Recalled(msgspec.Struct, frozen=True):
     sessions: dict[str, bool]
     """The clients that are connected now, and whether each is full."""
     neighbours: frozenset[str]
-    """Those that can be reached now."""
+    """The neighbours that can be reached now."""
 
 
 Input: TypeAlias = (
@@ -206,7 +206,7 @@ class Raise(msgspec.Struct, frozen=True):
 
     stream: str
     reason: str
-    """A sentence for whoever looks after the broker."""
+    """A sentence for the people who run the broker."""
 
 
 class Read(msgspec.Struct, frozen=True):

@@ -70,7 +70,7 @@ class Event(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=40):
     tick: int
     notification: Notification
     flood: bool = False
-    """It goes to everybody, since its publisher has not advertised it."""
+    """Whether it goes to everybody, because its publisher has not advertised it."""
     time: float = 0.0
     """When it was published, in seconds since 1970; never less than that of the tick before."""
 
@@ -145,13 +145,13 @@ class Fetch(msgspec.Struct, frozen=True, array_like=True, tag=48):
 
     stream: str
     since: int
-    """Behind this tick; or `NOW` or `BEGIN`."""
+    """The tick behind which to begin; or `NOW` or `BEGIN`."""
     after: float
-    """Or from this time on, if it is above 0."""
+    """The time at which to begin instead, if it is above 0."""
     filter: Filter | None
     """None stands for what the last node on the way wants."""
     number: int
-    """The asking node's own, for its answer."""
+    """The asking node's number for this question, which the answer repeats."""
     path: tuple[str, ...]
     """The nodes it came by, the asking one first."""
 
@@ -167,12 +167,12 @@ class Fetched(msgspec.Struct, frozen=True, array_like=True, tag=49):
     events: tuple[Event, ...]
     """All that was asked for in (since, upto]."""
     is_live: bool
-    """Whatever comes later in the stream follows on this link."""
+    """Whether all that comes later in the stream follows on this link."""
     lost: bool = False
     """What was asked for begins before `since`, but is no longer kept; or, if the stream went
     back, behind its end; or it is damaged."""
     is_damaged: bool = False
-    """It is kept, but (since, upto] cannot be read."""
+    """Whether it is kept, but (since, upto] cannot be read."""
 
     @property
     def place(self) -> int:
@@ -196,7 +196,7 @@ class Seek(msgspec.Struct, frozen=True, array_like=True, tag=52):
     stream: str
     durable: str
     number: int
-    """The asking node's own, for its answer."""
+    """The asking node's number for this question, which the answer repeats."""
     path: tuple[str, ...]
     """The nodes it came by, the asking one first."""
 
@@ -207,7 +207,7 @@ class Sought(msgspec.Struct, frozen=True, array_like=True, tag=53):
     number: int
     path: tuple[str, ...]
     has_it: bool
-    """It lives there, or somebody is about to make it there."""
+    """Whether it lives there, or a client is about to make it there."""
 
 
 class Doubt(msgspec.Struct, frozen=True, array_like=True, tag=54):

@@ -71,7 +71,7 @@ class Neighbour(Protocol):
 
 
 Port: TypeAlias = Session | Neighbour
-"""Whoever may want something."""
+"""A client's session or a neighbour: what may want something."""
 
 
 class Kernel(Protocol):
@@ -141,7 +141,7 @@ class Wants(Protocol):
         """The ports that want it."""
 
     def filters_of(self, notifications: Sequence[Notification]) -> list[list[Filter]]:
-        """The same for each of several notifications, at a lower price."""
+        """For each of several notifications the filters that match it, at a lower price."""
 
     def holders(self, filters: Iterable[Filter]) -> Collection[Port]:
         """The ports that want what one of these filters matches."""

@@ -119,12 +119,12 @@ class WireLimits:
         raise WireError(f"attribute {name!r} is nested more than {self.depth} deep, the limit")
 
     def check_filter(self, text: str) -> None:
-        """Of a filter's JSON."""
+        """Check a filter's JSON; `WireError` if it is beyond a limit."""
         most = self.filters
         if len(text) > most.characters:
             raise WireError(f"a filter has {len(text)} characters; the limit is {most.characters}")
         if len(text) <= min(most.conjunctions, self.values):
-            return  # it can't have so many
+            return  # it is too short to have more
         plain = decode_json(text)
         found = plain.get("any") if isinstance(plain, dict) else None
         if isinstance(found, list) and len(found) > most.conjunctions:
@@ -184,7 +184,7 @@ def _written(values: dict[str, object]) -> bytes:
 
 
 def pack_unlooked(values: dict[str, Any]) -> Raw | None:
-    """The same of values that were looked at, in half the time; None if that cannot be.
+    """Pack values that were looked at before, in half the time; None if that cannot be.
 
     They are scalars, but for lists of strings, which are sets.
     """
@@ -436,7 +436,7 @@ class RecordDecoder:
             raise unread("a record of the log", problem) from None
 
     def unpack_rows(self, blob: bytes | memoryview) -> Rows:
-        """The same events without an object for each, which takes half the time."""
+        """The events of a record without an object for each, which takes half the time."""
         try:
             version, rows = _PLAIN_RECORD.decode(blob)
         except msgspec.ValidationError:  # values that are less common, or something wrong

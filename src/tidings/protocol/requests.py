@@ -33,13 +33,13 @@ class Attach(msgspec.Struct, frozen=True, array_like=True, tag=1):
     advertisements: dict[str, Filter] = {}
     cursor: dict[str, int] = {}
     instance: str = ""
-    """The process; empty if nobody else can have its name."""
+    """The process that attaches; empty if no other one can have its name."""
     epoch: int = 0
-    """What it was given when it was last attached here, or 0."""
+    """The epoch that it was given when it was last attached here, or 0."""
     attempt: int = 0
     """How often it has attached: an earlier attempt that arrives late takes nothing over."""
     name: str = ""
-    """Under which it publishes; what a client says of it does not count. Empty: the session's."""
+    """The name under which it publishes, as the broker says; empty for the session's own name."""
 
 
 class Subscribe(msgspec.Struct, frozen=True, array_like=True, tag=2):
@@ -63,9 +63,10 @@ class Subscribe(msgspec.Struct, frozen=True, array_like=True, tag=2):
     """Where the client is, if it was told something before: that is not told again, and does not
     count as acknowledged."""
     replace: bool = False
-    """A durable subscription that hears something else hears this filter from now on."""
+    """Whether a durable subscription with another filter hears this one from now on."""
     owner: str = ""
-    """Who takes a durable subscription. To be told on from `heard`, it must still have it."""
+    """The reader that takes a durable subscription. To be told on from `heard`, it must still have
+    it."""
     is_noted: bool = False
     """`since` was noted elsewhere, by a lake for example, and may name some streams that the node
     has never heard of, as `heard` may. Else a cursor that names one is refused."""
@@ -86,7 +87,8 @@ class Unsubscribe(msgspec.Struct, frozen=True, array_like=True, tag=3):
     forget: bool = False
     """Forget the cursor of a durable subscription, too."""
     durable: str | None = None
-    """The name of the one to forget, whoever reads it; then `id` is only that of the answer."""
+    """The name of a durable subscription to forget, even if another client reads it. Then `id` is
+    only the id of the answer."""
 
 
 class Acknowledge(msgspec.Struct, frozen=True, array_like=True, tag=4):
@@ -95,9 +97,9 @@ class Acknowledge(msgspec.Struct, frozen=True, array_like=True, tag=4):
     id: str
     cursor: Cursor
     durable: str | None = None
-    """Its name, if nobody reads it now: then what it is told comes from elsewhere."""
+    """The name of a durable subscription that nobody reads now: its events come from elsewhere."""
     owner: str = ""
-    """Then, who has it."""
+    """The reader that has the subscription named in `durable`; see `Subscribe.owner`."""
     number: int = 0
     """Comes back with the answer."""
 
@@ -148,7 +150,7 @@ class Detach(msgspec.Struct, frozen=True, array_like=True, tag=10):
     """Close the session, with all that it wanted."""
 
     forget: bool = False
-    """It will not come back to send something again."""
+    """Whether to forget the name, since the client does not come back to send something again."""
 
 
 RequestBody: TypeAlias = (
@@ -170,16 +172,16 @@ class Accepted(msgspec.Struct, frozen=True, array_like=True, tag=16):
 
     id: str
     number: int = 0
-    """Of publications: all under the session's name are kept up to this one. Of acknowledgements:
-    their own. Of what was to be forgotten by its name: 1 if there was such a thing."""
+    """For publications: the last one that is kept under the session's name. For an acknowledgement:
+    its own number. For what was to be forgotten by its name: 1 if there was such a thing."""
     epoch: int = 0
-    """Of an attached session: what to say when it attaches again."""
+    """For an attached session: the epoch to tell when it attaches again."""
     cursor: Cursor | None = None
-    """Of a subscription: where it has started, in each stream that is known;"""
+    """Where a subscription has started, in each stream that is known."""
     begun: float = 0.0
-    """and when, for `Subscribe.begun`."""
+    """When a subscription has started; the client tells it again as `Subscribe.begun`."""
     doubts: int = 0
-    """How many doubts there are so far, for `Subscribe.doubts`."""
+    """The number of doubts so far; the client tells it again as `Subscribe.doubts`."""
 
 
 class Refused(msgspec.Struct, frozen=True, array_like=True, tag=17):
@@ -188,13 +190,13 @@ class Refused(msgspec.Struct, frozen=True, array_like=True, tag=17):
     id: str
     reason: str
     cursor: Cursor | None = None
-    """Where to go on, if it was that events are no longer kept,"""
+    """Where to go on, if the reason is that events are no longer kept."""
     stream: str = ""
-    """which stream's they were,"""
+    """The stream whose events are no longer kept."""
     position: int = 0
-    """and where in it the subscription is."""
+    """The tick of that stream at which the subscription is."""
     is_passing: bool = False
-    """It may be carried out when it is asked for again later."""
+    """Whether it may be carried out when it is asked for again later."""
 
 
 class Resend(msgspec.Struct, frozen=True, array_like=True, tag=18):
@@ -205,10 +207,10 @@ class Progress(msgspec.Struct, frozen=True, array_like=True, tag=19):
     """A subscription has been told of everything up to this cursor: the rest was silence."""
 
     id: str
-    """Empty: all subscriptions of the session that were last said to be live."""
+    """The subscription; empty for all of the session that were last said to be live."""
     cursor: Cursor
     is_live: bool
-    """It has caught up in every stream that can be reached."""
+    """Whether it has caught up in every stream that can be reached."""
 
 
 class Missed(msgspec.Struct, frozen=True, array_like=True, tag=20):
@@ -216,12 +218,12 @@ class Missed(msgspec.Struct, frozen=True, array_like=True, tag=20):
 
     id: str
     count: int
-    """Events that were not sent since the client did not read."""
+    """Events that were not sent because the client did not read."""
     cursor: Cursor
     """Where the subscription is now: what it has missed lies before that."""
     lost: int = 0
-    """Ticks that a broker no longer kept when they were wanted. How many of them held an event for
-    this subscription, nobody can say."""
+    """Ticks that a broker no longer kept when they were wanted. It is not known how many of them
+    held an event for this subscription."""
 
 
 class Interest(msgspec.Struct, frozen=True, array_like=True, tag=21):
@@ -237,7 +239,7 @@ class Doubtful(msgspec.Struct, frozen=True, array_like=True, tag=24):
 
     id: str
     doubts: int
-    """How many there are so far, for `Subscribe.doubts`."""
+    """The number of doubts so far; the client tells it again as `Subscribe.doubts`."""
 
 
 Answer: TypeAlias = Accepted | Refused | Resend | Progress | Missed | Interest | Doubtful

@@ -15,7 +15,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Literal, TypeAlias, TypeVar
+from functools import reduce
+from operator import or_
+from typing import Any, Final, Literal, TypeAlias, TypeVar, cast, get_args
 
 import msgspec
 from msgspec import Raw
@@ -24,25 +26,7 @@ from msgspec.msgpack import Decoder, Encoder
 from tidings.events import Filter, Schema
 from tidings.protocol import records
 from tidings.protocol.host import Deliver
-from tidings.protocol.messages import (
-    Account,
-    Check,
-    Differ,
-    Doubt,
-    Event,
-    Fetch,
-    Fetched,
-    Frame,
-    Heard,
-    Member,
-    Offer,
-    Repair,
-    Seek,
-    Silence,
-    Sought,
-    Streams,
-    Update,
-)
+from tidings.protocol.messages import Body, Event, Fetch, Fetched, Frame, Offer
 from tidings.protocol.records import (
     UNLIMITED,
     Time,
@@ -54,29 +38,7 @@ from tidings.protocol.records import (
     unpack_rows,
     unpack_value,
 )
-from tidings.protocol.requests import (
-    ACCESS,
-    SESSION,
-    Accepted,
-    Acknowledge,
-    Advertise,
-    Answer,
-    Attach,
-    Detach,
-    Doubtful,
-    Interest,
-    Missed,
-    Progress,
-    Publish,
-    Refused,
-    Renew,
-    RequestBody,
-    Resend,
-    Subscribe,
-    Unadvertise,
-    Unsubscribe,
-    Watch,
-)
+from tidings.protocol.requests import ACCESS, SESSION, Answer, Publish, RequestBody, Subscribe
 
 __all__ = [
     "ACCESS",
@@ -252,59 +214,19 @@ class _Delivery(msgspec.Struct, array_like=True, tag=22, gc=False):
     ids: tuple[str, ...] = ()
 
 
-class _Frame(msgspec.Struct, array_like=True, tag=32, gc=False):
-    sender: int
-    receiver: int
-    number: int
-    received: int
-    body: (
-        _Event
-        | Update
-        | Member
-        | Check
-        | Differ
-        | Repair
-        | Streams
-        | Silence
-        | Heard
-        | Fetch
-        | _Fetched
-        | Account
-        | Seek
-        | Sought
-        | Doubt
-        | None
-    ) = None
+def _unread(union: Any) -> Any:
+    """A union of messages as they are first read."""
+    kinds = (kind for kind in get_args(union) if kind is not Deliver)
+    return reduce(or_, (_UNREAD.get(kind, kind) for kind in kinds))
 
 
-_Read: TypeAlias = (
-    Attach
-    | Subscribe
-    | Unsubscribe
-    | Acknowledge
-    | Watch
-    | Advertise
-    | Unadvertise
-    | _Publish
-    | Renew
-    | Detach
-    | Accepted
-    | Refused
-    | Resend
-    | Progress
-    | Missed
-    | Interest
-    | Doubtful
-    | _Delivery
-    | Copy
-    | Copied
-    | _Frame
-    | Offer
-    | Hello
-    | Welcome
-    | Ping
-    | Pong
+_UNREAD: Final[dict[Any, Any]] = {Event: _Event, Fetched: _Fetched}
+"""What stands for a message with notifications while it is first read."""
+_HEAD: Final = [(name, int) for name in ("sender", "receiver", "number", "received")]
+_Frame: Final = msgspec.defstruct(
+    "_Frame", [*_HEAD, ("body", _unread(Body) | None, None)], array_like=True, tag=32, gc=False
 )
+_UNREAD.update({Publish: _Publish, Delivery: _Delivery, Frame: _Frame})
 
 
 class MessageDecoder(records.RecordDecoder):
@@ -312,7 +234,7 @@ class MessageDecoder(records.RecordDecoder):
 
     def __init__(self, limits: WireLimits | None = None, *, schema: Schema | None = None) -> None:
         super().__init__(limits, schema=schema)
-        self._messages = Decoder(list[_Read], dec_hook=self._hook).decode
+        self._messages = Decoder(cast(Any, list)[_unread(Message)], dec_hook=self._hook).decode
         self._finish: dict[type, Callable[[Any], Message]] = {
             _Publish: self._publish,
             _Delivery: lambda m: Delivery(self._event(m.event), m.ids),
@@ -346,7 +268,7 @@ class MessageDecoder(records.RecordDecoder):
         notification = self.notification(event.notification)
         return Event(event.stream, event.tick, notification, event.flood, event.time)
 
-    def _frame(self, message: _Frame) -> Frame:
+    def _frame(self, message: Any) -> Frame:
         body: Any = message.body
         if body.__class__ is _Event:
             body = self._event(body)
@@ -432,11 +354,6 @@ class Splitter:
         self._limit = limit
         self._held = bytearray()
         self._wanted = LENGTH
-
-    @property
-    def held(self) -> int:
-        """Bytes of a frame that have come, and wait for the rest of it."""
-        return len(self._held)
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """The payloads that are complete with this chunk; `WireError` as soon as a length is

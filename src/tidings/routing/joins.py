@@ -13,14 +13,14 @@ hull       one constraint that covers all of them
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import datetime
 from fractions import Fraction
 from typing import Any, Final, TypeAlias
 
 from tidings.events import Conjunction, Constraint, Filter, ValueSet
-from tidings.events.constraint import DOMAINS
+from tidings.events.constraint import DOMAINS, is_ordered
 from tidings.events.intervals import NUMBERS, TIMES, Cut, Intervals
-from tidings.events.strings import Strings
+from tidings.events.values import MICROSECOND
 from tidings.routing.reaches import is_single, reach
 
 MOST_COMPARED: Final = 64
@@ -28,24 +28,9 @@ MOST_COMPARED: Final = 64
 have to be compared pair by pair."""
 
 
-def is_ordered(part: ValueSet) -> bool:
-    """Whether it is made of intervals only: such sets always have a union, and it is exact."""
-    return isinstance(part, Intervals) or (
-        isinstance(part, Strings) and not part.passing and not part.failing
-    )
-
-
 def is_tame(constraint: Constraint) -> bool:
     """Whether pairwise unions of such constraints always exist, whatever the order."""
     return all(map(is_ordered, constraint.parts.values()))
-
-
-def part_of(constraint: Constraint, domain: str) -> Any:
-    """What the constraint says of one domain."""
-    part = constraint.parts.get(domain)
-    if part is None:
-        return DOMAINS[domain].everything if constraint.others else DOMAINS[domain].nothing
-    return part
 
 
 # -- spans -------------------------------------------------------------------------------------
@@ -55,8 +40,6 @@ Stretch = tuple[Cut, Cut]
 
 SPANNED: Final = (NUMBERS, TIMES)
 """The orders in which a length can be computed."""
-
-_TICK: Final = timedelta(microseconds=1)
 
 
 def stretch_of(constraint: Constraint) -> tuple[str, Stretch] | None:
@@ -94,7 +77,7 @@ def swallows(hull: Stretch, following: Stretch, factor: float) -> bool:
 
 def _length(low: Cut, high: Cut) -> Fraction:
     if isinstance(low[0], datetime):
-        return Fraction((high[0] - low[0]) // _TICK)
+        return Fraction((high[0] - low[0]) // MICROSECOND)
     return Fraction(high[0]) - Fraction(low[0])
 
 
@@ -134,7 +117,7 @@ def cover_of(one: Constraint, other: Constraint) -> Constraint:
     if one == other:
         return one
     domains = one.parts.keys() | other.parts.keys()
-    parts = {d: _cover_of_parts(part_of(one, d), part_of(other, d), d) for d in domains}
+    parts = {d: _cover_of_parts(one.part(d), other.part(d), d) for d in domains}
     return Constraint(parts, others=one.others or other.others, absent=one.absent or other.absent)
 
 

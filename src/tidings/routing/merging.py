@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 
 from tidings.events import Conjunction, Constraint
 from tidings.events.constraint import unions
+from tidings.routing.join_tree import JoinTree
 from tidings.routing.joins import (
     MOST_COMPARED,
     constraint_of,
@@ -30,7 +31,6 @@ from tidings.routing.learnt import Learnt
 from tidings.routing.stage import Difference, References
 from tidings.routing.statistics import Statistics
 from tidings.routing.sweep import Sweep
-from tidings.routing.tree import JoinTree
 
 Rest: TypeAlias = tuple[Any, ...]
 """The names and constraints of a conjunction but for one attribute: name, constraint, name, …"""
@@ -119,7 +119,7 @@ class _Level:
     def apply(self, arrivals: Counts) -> Counts:
         """Follow the arrivals (and departures, if negative); what changes behind this level."""
         touched: dict[Rest, tuple[Conjunction, ...]] = {}
-        # Who goes makes room first, so that a group of one that is replaced stays one.
+        # Those that go make room first, so that a group of one that is replaced stays one.
         for conjunction, change in sorted(arrivals.items(), key=lambda item: item[1]):
             rest = self._rest(conjunction)
             if self._is_news(rest, conjunction, change):

@@ -53,11 +53,15 @@ class Strategy(NamedTuple):
         raise TidingsError(f"no strategy {text!r}; there are {', '.join(STRATEGIES)}")
 
 
-def _factor(parameter: str) -> float:
+def _number(parameter: str) -> float:
     try:
-        factor = float(parameter)
+        return float(parameter)
     except ValueError:
-        factor = math.nan
+        return math.nan
+
+
+def _factor(parameter: str) -> float:
+    factor = _number(parameter)
     if not 1 <= factor < math.inf:
         raise TidingsError(
             f"imperfect:F takes a number from 1 on, such as imperfect:1.5, not {parameter!r}"
@@ -66,10 +70,7 @@ def _factor(parameter: str) -> float:
 
 
 def _share(parameter: str) -> float:
-    try:
-        share = float(parameter)
-    except ValueError:
-        share = math.nan
+    share = _number(parameter)
     if not 0 <= share <= 1:
         raise TidingsError(
             f"learnt:S takes a number from 0 to 1, such as learnt:0.001, not {parameter!r}"

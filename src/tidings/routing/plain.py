@@ -54,11 +54,6 @@ def reduce(
     return {Filter([c]): 1 for c in sorted(found, key=str)}
 
 
-def overlapping(filter: Filter, among: Iterable[Filter]) -> list[Filter]:
-    """Those that overlap the filter: what an index of them has to find."""
-    return [other for other in among if other.overlaps(filter)]
-
-
 # -- covering ----------------------------------------------------------------------------------
 
 

@@ -56,17 +56,23 @@ def reach(constraint: Constraint) -> tuple[float, float]:
     Of two constraints in one domain, the one within the other has its reach within the other's,
     and two that overlap have reaches that do. What is in several domains reaches everywhere.
     """
-    if constraint.others or constraint.absent or len(constraint.parts) != 1:
-        return _EVERYWHERE
-    (part,) = constraint.parts.values()
-    if part.__class__ is Strings:
-        part = part.intervals
-    if part.__class__ is not Intervals or part.order not in _PLACED or not part.cuts:
+    part = _only_intervals(constraint)
+    if part is None or part.order not in _PLACED or not part.cuts:
         return _EVERYWHERE
     cuts = part.cuts
     low = -math.inf if part.inside else _place(cuts[0])
     high = math.inf if part.inside ^ (len(cuts) & 1) else _place(cuts[-1])
     return low, high
+
+
+def _only_intervals(constraint: Constraint) -> Intervals | None:
+    """The intervals that hold all its values, if these are of one domain."""
+    if constraint.others or constraint.absent or len(constraint.parts) != 1:
+        return None
+    (part,) = constraint.parts.values()
+    if isinstance(part, Strings):
+        return part.intervals
+    return part if isinstance(part, Intervals) else None
 
 
 def _place(cut: Cut) -> float:
@@ -92,12 +98,8 @@ def mark(constraint: Constraint) -> int:
     a list is a list. Two that overlap have a bit in common. The bits are Python's hashes and differ
     from process to process.
     """
-    if constraint.others or constraint.absent or len(constraint.parts) != 1:
-        return ALL_BITS
-    (part,) = constraint.parts.values()
-    if part.__class__ is Strings:
-        part = part.intervals
-    if part.__class__ is not Intervals or part.inside or len(part.cuts) & 1:
+    part = _only_intervals(constraint)
+    if part is None or part.inside or len(part.cuts) & 1:
         return ALL_BITS
     values = part.values()
     if values is None:

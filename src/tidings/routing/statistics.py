@@ -26,7 +26,7 @@ import msgspec
 from tidings.events import Conjunction, Constraint, Filter, Notification, TidingsError
 from tidings.events.intervals import AFTER, BEFORE, NUMBERS, STRINGS, TIMES, Cut, Intervals
 from tidings.events.strings import Strings
-from tidings.events.values import STRING
+from tidings.events.values import EPOCH, STRING
 from tidings.routing.reaches import is_single
 
 ABOUT: Final = "tidings.statistics"
@@ -41,7 +41,6 @@ GREATEST: Final = 1e300
 _EXACT: Final = 1 << 53
 """Each whole number up to this one is a double."""
 _FIRST: Final = datetime.min.replace(tzinfo=UTC)
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST: Final = datetime.max.replace(tzinfo=UTC)
 
 WANTED: Final = Filter(
@@ -104,7 +103,7 @@ def time_of(seconds: float) -> datetime:
     1970-01-01 00:00:00.500000+00:00, 9999-12-31 23:59:59.999999+00:00
     """
     try:
-        return _EPOCH + timedelta(seconds=seconds)
+        return EPOCH + timedelta(seconds=seconds)
     except OverflowError:  # the last time that there is, as a double, is already beyond it
         return _LAST if seconds > 0 else _FIRST
 

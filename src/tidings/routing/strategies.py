@@ -46,16 +46,29 @@ def reduction(strategy: str) -> Reduction:
 
 
 class _Counted:
-    """The multiset that all of them keep."""
+    """The multiset that all of them keep, and what they make of it."""
 
-    __slots__ = ("_net", "_wanted")
+    __slots__ = ("_net", "_output", "_wanted")
 
     def __init__(self) -> None:
         self._wanted: dict[Filter, int] = {}
+        self._output: dict[Filter, int] = {}
         self._net = Net()
 
     def learn(self, statistics: Statistics) -> None:
         """Nothing to be learnt, unless a strategy says otherwise."""
+
+    def drain(self) -> Change:
+        self._run()
+        return self._net.drain()
+
+    @property
+    def output(self) -> Mapping[Filter, int]:
+        self._run()
+        return MappingProxyType(self._output)
+
+    def _run(self) -> None:
+        """Do what was put off, if a strategy puts off anything."""
 
     def _one_more(self, filter: Filter) -> bool:
         """Count; whether it is the first."""
@@ -72,13 +85,21 @@ class _Counted:
         del self._wanted[filter]
         return True
 
+    def _show(self, filter: Filter) -> None:
+        self._output[filter] = 1
+        self._net.note(filter, 1)
+
+    def _hide(self, filter: Filter) -> None:
+        del self._output[filter]
+        self._net.note(filter, -1)
+
 
 class _Flooding(_Counted):
     __slots__ = ()
 
     def __init__(self) -> None:
         super().__init__()
-        self._net.note(Filter.all(), 1)
+        self._show(Filter.all())
 
     def add(self, filter: Filter) -> None:
         self._one_more(filter)
@@ -86,19 +107,13 @@ class _Flooding(_Counted):
     def remove(self, filter: Filter) -> None:
         self._one_less(filter)
 
-    def drain(self) -> Change:
-        return self._net.drain()
-
-    @property
-    def output(self) -> Mapping[Filter, int]:
-        return _EVERYTHING
-
-
-_EVERYTHING = MappingProxyType({Filter.all(): 1})
-
 
 class _Simple(_Counted):
     __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._output = self._wanted
 
     def add(self, filter: Filter) -> None:
         self._one_more(filter)
@@ -108,50 +123,29 @@ class _Simple(_Counted):
         self._one_less(filter)
         self._net.note(filter, -1)
 
-    def drain(self) -> Change:
-        return self._net.drain()
-
-    @property
-    def output(self) -> Mapping[Filter, int]:
-        return MappingProxyType(self._wanted)
-
 
 class _Identity(_Counted):
-    __slots__ = ("_output",)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._output: dict[Filter, int] = {}
+    __slots__ = ()
 
     def add(self, filter: Filter) -> None:
         if self._one_more(filter):
-            self._output[filter] = 1
-            self._net.note(filter, 1)
+            self._show(filter)
 
     def remove(self, filter: Filter) -> None:
         if self._one_less(filter):
-            del self._output[filter]
-            self._net.note(filter, -1)
-
-    def drain(self) -> Change:
-        return self._net.drain()
-
-    @property
-    def output(self) -> Mapping[Filter, int]:
-        return MappingProxyType(self._output)
+            self._hide(filter)
 
 
 class _Staged(_Counted):
     """Stages behind one another. They run when somebody asks, on the net change since then."""
 
-    __slots__ = ("_output", "_pending", "_references", "_stages")
+    __slots__ = ("_pending", "_references", "_stages")
 
     def __init__(self, *stages: Stage) -> None:
         super().__init__()
         self._stages = stages
         self._references = References()
         self._pending: dict[Conjunction, int] = {}
-        self._output: dict[Filter, int] = {}
 
     def add(self, filter: Filter) -> None:
         if self._one_more(filter):
@@ -162,15 +156,6 @@ class _Staged(_Counted):
         if self._one_less(filter):
             for conjunction in filter.conjunctions:
                 self._pending[conjunction] = self._pending.get(conjunction, 0) - 1
-
-    def drain(self) -> Change:
-        self._run()
-        return self._net.drain()
-
-    @property
-    def output(self) -> Mapping[Filter, int]:
-        self._run()
-        return MappingProxyType(self._output)
 
     def _run(self) -> None:
         if not self._pending:
@@ -183,13 +168,9 @@ class _Staged(_Counted):
         for stage in stages:
             difference = stage.apply(difference)
         for conjunction in difference.lost:
-            filter = Filter([conjunction])
-            del self._output[filter]
-            self._net.note(filter, -1)
+            self._hide(Filter([conjunction]))
         for conjunction in difference.gained:
-            filter = Filter([conjunction])
-            self._output[filter] = 1
-            self._net.note(filter, 1)
+            self._show(Filter([conjunction]))
 
 
 class _Learning(_Staged):

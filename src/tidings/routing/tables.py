@@ -184,7 +184,7 @@ class Tables(Generic[P]):
         return self._filled_index().match(notification)
 
     def filters_of(self, notifications: Sequence[Notification]) -> list[list[Filter]]:
-        """The same for each of several notifications, at a lower price."""
+        """For each of several notifications the filters that match it, at a lower price."""
         return self._filled_index().match_some(notifications)
 
     def _filled_index(self) -> Index:

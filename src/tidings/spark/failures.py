@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_CAUSE: Final = re.compile(r"(?!org\.|java\.|py4j\.|pyspark\.)(?:\w+\.)*[A-Z]\w+: ")
-"""How a line begins that tells of an exception of Python's."""
+_CAUSE: Final = re.compile(r"(?!org\.|java\.|py4j\.|pyspark\.|Identifier: )(?:\w+\.)*[A-Z]\w+: ")
+"""How a line begins that tells of an exception of Python's, and not of a query's identifier."""
 _JAVA: Final = re.compile(r": (?:[\w$]+\.)+[A-Z][\w$]*: (.+)")
 """How py4j tells of an exception of Java's."""
 _OURS: Final = re.compile(r"tidings\.[\w.]+: ")

@@ -12,7 +12,7 @@ from uuid import uuid4
 import msgspec
 
 from tidings.events import Notification
-from tidings.spark.disk import sync_folder
+from tidings.lakes.files import synced
 
 
 class DeadLetters:
@@ -57,11 +57,11 @@ class DeadLetters:
             os.fsync(file.fileno())
         if is_whole:
             self._own.rename(self.path)
-        sync_folder(self.path.parent)
+        synced(self.path.parent)
 
 
 def _in_words(value: Any) -> Any:
-    """The same, but for numbers that JSON does not have, which would become null."""
+    """The value, with numbers that JSON does not have as text: they would become null."""
     match value:
         case float() if not isfinite(value):
             return str(value)

@@ -58,7 +58,7 @@ class Quantity:
         return self.last - self.first + 1
 
     def values(self, steps: NDArray[np.int64]) -> list[Any]:
-        """The values so many steps above the first."""
+        """The values that many steps above the first."""
         numbers = steps + self.first
         values: list[Any] = (numbers if self.scale == 1 else numbers / self.scale).tolist()
         return values

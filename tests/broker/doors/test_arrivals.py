@@ -54,7 +54,7 @@ async def all_gone(broker: Broker) -> None:
 
 
 def padded(size: int, **more: str) -> bytes:
-    """A frame of so many bytes that greets."""
+    """A frame of this many bytes that greets."""
     for padding in range(size):
         options: dict[str, str | int | bool | None] = {"padding": "x" * padding}
         frame = encode([Hello(VERSION, "client", "ann", options=options)])

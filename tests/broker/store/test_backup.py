@@ -233,7 +233,8 @@ def test_a_store_is_replaced_only_if_that_was_said_and_its_epoch_counts(
 ) -> None:
     back_up(paris, tmp_path / "paris.db")
     with closing(opened(paris)) as store:
-        store.raise_epoch(above=3)
+        store.raise_epoch()
+        store.raise_epoch()
         store.commit({}, of("paris~4", 1, 7))
     with pytest.raises(StoreError, match="has a store; --replace puts it aside"):
         restore(tmp_path / "paris.db", paris)

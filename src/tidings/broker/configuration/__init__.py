@@ -6,10 +6,11 @@ opens what the file names.
 
 from tidings.broker.configuration.file import (
     TLS,
+    USUAL,
     ClientLimits,
     Configuration,
     NeighbourEntry,
     check_token,
 )
 
-__all__ = ["TLS", "ClientLimits", "Configuration", "NeighbourEntry", "check_token"]
+__all__ = ["TLS", "USUAL", "ClientLimits", "Configuration", "NeighbourEntry", "check_token"]

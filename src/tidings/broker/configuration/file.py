@@ -37,6 +37,8 @@ from tidings.node import Settings
 from tidings.overlay import Role
 from tidings.protocol.addresses import Address, parse_address
 
+USUAL: Final = Path("tidings.toml")
+"""The file that is read if no other is named."""
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 """What the name of a broker looks like."""
 _FIXED: Final = ("at_most_once", "lease")
@@ -153,7 +155,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         return cls.parse(text, file=str(path), **given)
 
     @classmethod
-    def parse(cls, text: str, *, file: str = "tidings.toml", **given: Any) -> Configuration:
+    def parse(cls, text: str, *, file: str = str(USUAL), **given: Any) -> Configuration:
         """Read a text in TOML, with relative paths as seen from the folder of the file."""
         try:
             plain = tomllib.loads(text)
@@ -239,7 +241,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         known = [f for f in Settings.__struct_fields__ if f not in _FIXED]
         for key in self.routing:
             if key not in known:
-                raise _MisplacedError(nearest("key", key, known), ("routing", key))
+                raise _MisplacedError(nearest(key, known), ("routing", key))
         try:
             _ = self.settings
         except msgspec.ValidationError as problem:

@@ -65,7 +65,7 @@ def described(
     what, _, path = str(problem).partition(" - at ")
     place = (*begin, *re.findall(r"[^.\[\]$`]+", path))
     if unknown := re.fullmatch(r"Object contains unknown field `(.*)`", what):
-        return (*place, unknown[1]), nearest("key", unknown[1], fields(place))
+        return (*place, unknown[1]), nearest(unknown[1], fields(place))
     if missing := re.fullmatch(r"Object missing required field `(.*)`", what):
         return place, f"`{missing[1]}` is missing" + (f" in {'.'.join(place)}" if place else "")
     what = what.replace("`", "")
@@ -76,14 +76,14 @@ def described(
     return place, f"{'.'.join(place)}: {what[0].lower()}{what[1:]}"
 
 
-def nearest(what: str, name: str, names: Iterable[str]) -> str:
-    """That there is no such thing, which one may be meant, and which there are.
+def nearest(name: str, names: Iterable[str]) -> str:
+    """That there is no such key, which one may be meant, and which there are.
 
-    >>> nearest("key", "fram", ["frame", "memory"])
+    >>> nearest("fram", ["frame", "memory"])
     "there is no key 'fram' (did you mean 'frame'?); there are frame, memory"
     """
     known = list(names)
     near = get_close_matches(name, known, n=1)
     meant = f" (did you mean {near[0]!r}?)" if near else ""
     listed = f"; there are {', '.join(known)}" if len(known) <= 20 else ""
-    return f"there is no {what} {name!r}{meant}{listed}"
+    return f"there is no key {name!r}{meant}{listed}"

@@ -76,7 +76,7 @@ class ClientSession:
         self.name = f"{principal}/{name}"
         """The name under which it publishes."""
         self.session = f"{self.name}#{next(_NUMBERS)}"
-        """The same with a number, which tells it from earlier sessions of that name."""
+        """The name with a number, which tells this session from earlier ones of that name."""
         self._watched: dict[str, Filter] = {}
         """The filter of each of its watches, by id."""
         self._principal = principal
@@ -247,7 +247,7 @@ class ClientSession:
         self._end_watches()
 
     def _watch(self, body: Watch) -> None:
-        """Answer it if this broker knows who wants that; leave out who listens in bulk."""
+        """Answer it if this broker knows who wants that; bulk subscribers do not count."""
         if not self._is_readable(body.id, body.filter):
             return
         if not self._is_advertised(body.filter):
@@ -288,30 +288,30 @@ class ClientSession:
         elif is_of_copies_only(body.filter):
             self._refuse(
                 body.id,
-                f"who looks at {FOR} wants copies for bulk subscribers; they are told only to who "
-                "listens under one of its own names: subscribe(bulk=NAME), or --bulk NAME",
+                f"a filter on {FOR} asks for copies for bulk subscribers; each is told only to a "
+                "client that listens under a name of its own: subscribe(bulk=NAME), or --bulk NAME",
             )
             return
-        if body.durable is not None:
-            if len(body.durable) > _LONGEST_NAME:
-                self._refuse(
-                    body.id,
-                    f"a durable subscription's name has at most {_LONGEST_NAME} characters, "
-                    f"not {len(body.durable)}",
-                )
-                return
-            body = msgspec.structs.replace(body, durable=f"{self._principal}/{body.durable}")
-        self._pass_on(body)
+        if body.durable is not None and len(body.durable) > _LONGEST_NAME:
+            self._refuse(
+                body.id,
+                f"a durable subscription's name has at most {_LONGEST_NAME} characters, "
+                f"not {len(body.durable)}",
+            )
+            return
+        self._pass_on(self._owned(body))
 
     def _acknowledge(self, body: Acknowledge) -> None:
-        if body.durable is not None:
-            body = msgspec.structs.replace(body, durable=f"{self._principal}/{body.durable}")
-        self._pass_on(body)
+        self._pass_on(self._owned(body))
 
     def _unsubscribe(self, body: Unsubscribe) -> None:
-        if body.durable is not None:
-            body = msgspec.structs.replace(body, durable=f"{self._principal}/{body.durable}")
-        self._end(body)
+        self._end(self._owned(body))
+
+    def _owned(self, body: Any) -> Any:
+        """The request with the name of its durable subscription behind the principal's."""
+        if body.durable is None:
+            return body
+        return msgspec.structs.replace(body, durable=f"{self._principal}/{body.durable}")
 
     def _end(self, body: Any) -> None:
         self._watched.pop(body.id, None)

@@ -237,7 +237,7 @@ class Connection(asyncio.Protocol):
         self.hold()
         asyncio.get_running_loop().call_later(seconds, self.go_on)
 
-    def refuse(self, reason: str, *, id: str = "") -> None:
+    def refuse(self, reason: str) -> None:
         """Say why, and close."""
         if self.is_closing:
             return
@@ -249,15 +249,12 @@ class Connection(asyncio.Protocol):
             reason,
             extra={"session": self.label},
         )
-        self.farewell(reason, id=id)
+        self.farewell(reason)
 
-    def farewell(self, reason: str, *, id: str = "") -> None:
-        """Say why, and close, with what was sent before.
-
-        The id is `ACCESS` or `SESSION` if there is no use in coming back.
-        """
+    def farewell(self, reason: str) -> None:
+        """Say why, and close, with what was sent before."""
         if not self.is_closing:
-            self._write([Refused(id, reason)])
+            self._write([Refused("", reason)])
             self.close()
 
     def close(self) -> None:

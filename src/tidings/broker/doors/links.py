@@ -109,7 +109,7 @@ class Links:
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
-    # -- neighbours come and go: see `Dialler` -------------------------------------------------
+    # -- neighbours come and go: see `Linker` -------------------------------------------------
 
     def meet(self, name: str, address: str) -> None:
         neighbour = self._configured.get(name, NeighbourEntry(address=address or None))

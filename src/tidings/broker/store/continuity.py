@@ -53,19 +53,18 @@ def doubt(found: Found, broker: str) -> str | None:
     return None
 
 
-def all_closed(ends: list[End], *, mark: Head | None = None, above: int = 0) -> list[End]:
+def all_closed(ends: list[End], mark: Head | None) -> list[End]:
     """Where all streams have ended once the last one is closed, and a new one begins behind them.
 
-    Its epoch is higher than any that was used, as far as that is known: by the mark, or from
-    `above`. A stream that is not in this store has ended where the mark says, or
-    else counts as empty.
+    Its epoch is higher than any that was used, as far as the mark knows. A stream that is not in
+    this store has ended where the mark says, or else counts as empty.
 
-    >>> all_closed([End(31, 5.0)], mark=Head(11, 1, 38))
+    >>> all_closed([End(31, 5.0)], Head(11, 1, 38))
     [End(last=31, time=5.0)]
-    >>> all_closed([End(31, 5.0)], mark=Head(11, 3, 38))
+    >>> all_closed([End(31, 5.0)], Head(11, 3, 38))
     [End(last=31, time=5.0), End(last=0, time=5.0), End(last=38, time=5.0)]
     """
-    highest = max(above, mark.epoch if mark else 0)
+    highest = mark.epoch if mark else 0
     known = {mark.epoch: mark.last} if mark else {}
     others = range(len(ends) + 1, highest + 1)
     return ends + [End(known.get(epoch, 0), ends[-1].time) for epoch in others]

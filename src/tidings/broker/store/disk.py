@@ -40,10 +40,10 @@ class Disk(Protocol):
         tried again, alone or together with what follows it; not one that raises `DisorderError`.
         """
 
-    def raise_epoch(self, *, above: int = 0) -> str:
+    def raise_epoch(self) -> str:
         """Close the current stream where it ends, and begin the next one, which is returned.
 
-        Its epoch is higher than any this store knows of, and than `above`.
+        Its epoch is higher than any this store knows of.
         """
 
     def read(

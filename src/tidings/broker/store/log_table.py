@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, Final
 
@@ -106,11 +106,6 @@ def first_tick(connection: sqlite3.Connection, epoch: int) -> int | None:
 def last_rows(connection: sqlite3.Connection, epoch: int) -> list[LogRow]:
     """The end of an epoch's log: as much of it as a crash may have touched."""
     return _some(connection, _FROM_END, *_bounds(epoch), size=_TAIL_BYTES)[::-1]
-
-
-def every_row(connection: sqlite3.Connection) -> Iterator[LogRow]:
-    """All that is kept, one row after the other, in order of epochs and ticks."""
-    return map(row_of, connection.execute(f"{_ROWS} ORDER BY place"))
 
 
 def rows_behind(

@@ -136,9 +136,9 @@ class SQLiteStore:
                 first = self._spans[self._stream].first
                 self._now_kept(self._stream, Span(first, rows[-1].last, rows[-1].last_time))
 
-    def raise_epoch(self, *, above: int = 0) -> str:
+    def raise_epoch(self) -> str:
         with self._writing:
-            self._begin_epoch(above=above)
+            self._begin_epoch()
             self._mark.move(self._head)
             return self._stream
 
@@ -277,11 +277,9 @@ class SQLiteStore:
             self._identity = mine
             identity.remove(self._path.parent, but=mine)
 
-    def _begin_epoch(
-        self, *, above: int = 0, mark: Head | None = None, identity: Identity | None = None
-    ) -> None:
+    def _begin_epoch(self, *, mark: Head | None = None, identity: Identity | None = None) -> None:
         ends = [End(span.last, span.time) for span in self._spans.values()]
-        closed = all_closed(ends, mark=mark, above=above)
+        closed = all_closed(ends, mark)
         number = max(self._head.number, mark.number if mark else 0) + 1
         head = Head(number, len(closed) + 1, 0)
 

@@ -8,27 +8,19 @@ from typing import Annotated
 import typer
 
 from tidings.cli.complaints import failures_told
-from tidings.cli.options import HERE, Authority, Token, Url
+from tidings.cli.options import HERE, Authority, Config, Token, Url, argument, login, option
 
 commands = typer.Typer()
 
 
 @commands.command()
 def up(
-    config: Annotated[
-        Path | None,
-        typer.Option("--config", metavar="FILE", help="Else tidings.toml, if it is there."),
-    ] = None,
+    config: Config = None,
     listen: Annotated[
-        str | None,
-        typer.Option("--listen", metavar="HOST:PORT", help="Where; port 0 finds a free one."),
+        str | None, option("--listen HOST:PORT", "Where; port 0 finds a free one.")
     ] = None,
-    store: Annotated[
-        Path | None, typer.Option("--store", metavar="DIR", help="Where events are kept.")
-    ] = None,
-    name: Annotated[
-        str | None, typer.Option("--name", metavar="NAME", help="What its stream is called.")
-    ] = None,
+    store: Annotated[Path | None, option("--store DIR", "Where events are kept.")] = None,
+    name: Annotated[str | None, option("--name NAME", "What its stream is called.")] = None,
 ) -> None:
     """Run a broker.
 
@@ -79,30 +71,23 @@ def up(
 @commands.command()
 def publish(
     event: Annotated[
-        str | None,
-        typer.Argument(metavar="EVENT", help="A JSON object; none reads them from stdin."),
+        str | None, argument("EVENT", "A JSON object; none reads them from stdin.")
     ] = None,
     url: Url = HERE,
     token: Token = None,
     rate: Annotated[
-        float | None,
-        typer.Option("--rate", metavar="N", min=0.001, help="So many a second at most."),
+        float | None, option("--rate N", "Events a second, at most.", min=0.001)
     ] = None,
     advertise: Annotated[
-        str | None,
-        typer.Option("--advertise", metavar="FILTER", help="Say first what will be published."),
+        str | None, option("--advertise FILTER", "Say first what will be published.")
     ] = None,
     name: Annotated[
-        str | None,
-        typer.Option("--name", metavar="NAME", help="The session's name, else a random one."),
+        str | None, option("--name NAME", "The session's name, else a random one.")
     ] = None,
     authority: Authority = None,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Stop at the first line that is wrong.")
-    ] = False,
+    strict: Annotated[bool, option("--strict", "Stop at the first line that is wrong.")] = False,
     resume: Annotated[
-        bool,
-        typer.Option("--resume", help="Leave out what was published before under this --name."),
+        bool, option("--resume", "Leave out what was published before under this --name.")
     ] = False,
 ) -> None:
     """Publish an event, or those that stdin has.
@@ -136,10 +121,8 @@ def publish(
 
         code = publish(
             event,
-            url=url,
-            token=token,
+            login(url, token, authority),
             name=name,
-            authority=authority,
             advertise=advertise,
             rate=rate,
             strict=strict,
@@ -151,65 +134,47 @@ def publish(
 @commands.command()
 def subscribe(
     context: typer.Context,
-    filter: Annotated[
-        str | None, typer.Argument(metavar="FILTER", help="A filter, in quotes.")
-    ] = None,
+    filter: Annotated[str | None, argument("FILTER", "A filter, in quotes.")] = None,
     url: Url = HERE,
     token: Token = None,
     durable: Annotated[
-        str | None,
-        typer.Option(
-            "--durable", metavar="NAME", help="Go on where the last one of this name has ended."
-        ),
+        str | None, option("--durable NAME", "Go on where the last one of this name has ended.")
     ] = None,
     since: Annotated[
-        str | None,
-        typer.Option(
-            "--since", metavar="WHEN", help="Begin with: begin, a time, -10m, or a cursor."
-        ),
+        str | None, option("--since WHEN", "Begin with: begin, a time, -10m, or a cursor.")
     ] = None,
     replace: Annotated[
-        bool, typer.Option("--replace", help="Give a durable subscription another filter.")
+        bool, option("--replace", "Give a durable subscription another filter.")
     ] = False,
     forget: Annotated[
-        bool,
-        typer.Option("--forget", help="Let the broker forget a durable subscription, and end."),
+        bool, option("--forget", "Let the broker forget a durable subscription, and end.")
     ] = False,
     here: Annotated[
-        bool, typer.Option("--here", help="Begin a durable one, though it may live elsewhere.")
+        bool, option("--here", "Begin a durable one, though it may live elsewhere.")
     ] = False,
     until: Annotated[
-        str | None,
-        typer.Option("--until", metavar="WHEN", help="End: now (once caught up), or at a time."),
+        str | None, option("--until WHEN", "End: now (once caught up), or at a time.")
     ] = None,
-    count: Annotated[
-        int | None,
-        typer.Option("--count", metavar="N", min=1, help="End after so many events."),
-    ] = None,
+    count: Annotated[int | None, option("--count N", "End after this many events.", min=1)] = None,
     with_meta: Annotated[
-        bool, typer.Option("--with-meta", help="With each event's id, time and cursor.")
+        bool, option("--with-meta", "With each event's id, time and cursor.")
     ] = False,
     lake: Annotated[
         str | None,
-        typer.Option(
-            "--lake",
-            metavar="DIR",
+        option(
+            "--lake DIR",
+            "Has what brokers no longer keep; else the broker's own, if it has one.",
             envvar="TIDINGS_LAKE",
-            help="Has what brokers no longer keep; else the broker's own, if it has one.",
         ),
     ] = None,
     bulk: Annotated[
-        str | None,
-        typer.Option(
-            "--bulk", metavar="NAME", help="Leave it to `tidings pipeline deliver`, under a name."
-        ),
+        str | None, option("--bulk NAME", "Leave it to `tidings pipeline deliver`, under a name.")
     ] = None,
     filters: Annotated[
-        Path | None,
-        typer.Option("--filters", metavar="FILE", help="Register all of these in bulk, and end."),
+        Path | None, option("--filters FILE", "Register all of these in bulk, and end.")
     ] = None,
     cancel: Annotated[
-        bool, typer.Option("--cancel", help="End what was registered by --bulk or --filters.")
+        bool, option("--cancel", "End what was registered by --bulk or --filters.")
     ] = False,
     authority: Authority = None,
 ) -> None:
@@ -253,135 +218,94 @@ def subscribe(
       tidings subscribe --filters desks.tsv
     """
     if bulk is not None or filters is not None:
-        _refuse_what_bulk_ignores(context, has_filters=filters is not None, is_cancelled=cancel)
-        _subscribe_in_bulk(
-            filter,
-            bulk,
-            filters,
-            is_cancelled=cancel,
-            url=url,
-            token=token,
-            authority=authority,
-            since=since,
-            until=until,
-            count=count,
-            with_meta=with_meta,
-        )
-    if cancel:
+        _check_bulk(context, filter, bulk, filters, is_cancelled=cancel)
+    elif cancel:
         raise typer.BadParameter("--cancel needs --bulk NAME or --filters FILE: what is to end")
-    if forget:
-        _forget(context, filter, durable, url=url, token=token, authority=authority)
-    if filter is None:
+    elif forget:
+        _check_forget(context, filter, durable)
+    elif filter is None:
         raise typer.BadParameter("give a FILTER; only --bulk NAME and --filters FILE need none")
-    if replace and durable is None:
+    elif replace and durable is None:
         raise typer.BadParameter("--replace needs --durable NAME: what is to have another filter")
-    if here and durable is None:
+    elif here and durable is None:
         raise typer.BadParameter("--here needs --durable NAME: what is to begin here")
     with failures_told():
-        from tidings.cli.subscribe import subscribe
+        from tidings.cli import subscribe as live
 
-        code = subscribe(
-            filter,
-            url=url,
-            token=token,
-            authority=authority,
-            durable=durable,
-            since=since,
-            replace=replace,
-            here=here,
-            until=until,
-            count=count,
-            with_meta=with_meta,
-            lake=lake,
-        )
+        broker, code = login(url, token, authority), 0
+        if bulk is not None or filters is not None:
+            from tidings.cli import bulk as in_bulk
+
+            if filters is not None:
+                code = in_bulk.register_many(filters, broker, is_cancelled=cancel)
+            elif cancel:
+                code = in_bulk.cancel(bulk or "", broker)
+            else:
+                code = in_bulk.subscribe_in_bulk(
+                    filter,
+                    bulk or "",
+                    broker,
+                    since=since,
+                    until=until,
+                    count=count,
+                    with_meta=with_meta,
+                )
+        elif forget:
+            live.forget(durable or "", broker)
+        else:
+            code = live.subscribe(
+                filter or "",
+                broker,
+                durable=durable,
+                since=since,
+                replace=replace,
+                here=here,
+                until=until,
+                count=count,
+                with_meta=with_meta,
+                lake=lake,
+            )
     raise typer.Exit(code)
 
 
-def _forget(
-    context: typer.Context,
-    filter: str | None,
-    durable: str | None,
-    *,
-    url: str,
-    token: str | None,
-    authority: str | None,
-) -> None:
+def _check_forget(context: typer.Context, filter: str | None, durable: str | None) -> None:
     if durable is None:
         raise typer.BadParameter("--forget needs --durable NAME: what is to be forgotten")
-    ignored = ("since", "replace", "until", "count", "with_meta", "lake")
-    wrong = [f"--{name.replace('_', '-')}" for name in ignored if _was_typed(context, name)]
+    wrong = _typed(context, "since", "replace", "until", "count", "with_meta", "lake")
     if wrong or filter is not None:
-        raise typer.BadParameter(f"--forget goes without {', '.join(wrong) or 'a FILTER'}")
-    with failures_told():
-        from tidings.cli.subscribe import forget
-
-        forget(durable, url=url, token=token, authority=authority)
-    raise typer.Exit(0)
+        raise typer.BadParameter(f"--forget goes without {wrong or 'a FILTER'}")
 
 
-def _refuse_what_bulk_ignores(
-    context: typer.Context, *, has_filters: bool, is_cancelled: bool
-) -> None:
-    what = "--filters" if has_filters else "--cancel" if is_cancelled else "--bulk"
-    ignored = ["durable", "replace", "forget", "here", "lake"]
-    if has_filters or is_cancelled:
-        ignored += ["since", "until", "count", "with_meta"]
-    wrong = [f"--{name.replace('_', '-')}" for name in ignored if _was_typed(context, name)]
-    if wrong:
-        raise typer.BadParameter(f"{what} goes without {', '.join(wrong)}")
-
-
-def _was_typed(context: typer.Context, name: str) -> bool:
-    """Whether the option is of this command line: what the environment says is for all of them."""
-    source = context.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"
-
-
-def _subscribe_in_bulk(
+def _check_bulk(
+    context: typer.Context,
     filter: str | None,
     name: str | None,
     filters: Path | None,
     *,
     is_cancelled: bool,
-    url: str,
-    token: str | None,
-    authority: str | None,
-    since: str | None,
-    until: str | None,
-    count: int | None,
-    with_meta: bool,
 ) -> None:
+    what = "--filters" if filters is not None else "--cancel" if is_cancelled else "--bulk"
+    ignored = ["durable", "replace", "forget", "here", "lake"]
+    if what != "--bulk":
+        ignored += ["since", "until", "count", "with_meta"]
+    if wrong := _typed(context, *ignored):
+        raise typer.BadParameter(f"{what} goes without {wrong}")
     if filters is not None and (filter is not None or name is not None):
         raise typer.BadParameter("--filters has names and filters of its own: give no others")
     if is_cancelled and filter is not None:
         raise typer.BadParameter("--cancel ends whatever is registered: give no FILTER")
-    with failures_told():
-        from tidings.cli.bulk import cancel, register_many, subscribe_in_bulk
 
-        if filters is not None:
-            code = register_many(
-                filters, url=url, token=token, authority=authority, is_cancelled=is_cancelled
-            )
-        elif is_cancelled:
-            code = cancel(name or "", url=url, token=token, authority=authority)
-        else:
-            code = subscribe_in_bulk(
-                filter,
-                name or "",
-                url=url,
-                token=token,
-                authority=authority,
-                since=since,
-                until=until,
-                count=count,
-                with_meta=with_meta,
-            )
-    raise typer.Exit(code)
+
+def _typed(context: typer.Context, *names: str) -> str:
+    """Which of the options this command line has: what the environment says is for all of them."""
+    sources = {name: context.get_parameter_source(name) for name in names}
+    typed = [name for name, source in sources.items() if source and source.name == "COMMANDLINE"]
+    return ", ".join(f"--{name.replace('_', '-')}" for name in typed)
 
 
 @commands.command()
 def token(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Whose it is to be.")],
+    name: Annotated[str, argument("NAME", "Whose it is to be.")],
 ) -> None:
     """Make a token, by which a client or a neighbour proves its name to a broker.
 
@@ -403,14 +327,10 @@ def network(
     url: Url = HERE,
     token: Token = None,
     authority: Annotated[
-        Path | None,
-        typer.Option("--authority", metavar="FILE", help="Who signed the certificates, for TLS."),
+        Path | None, option("--authority FILE", "Who signed the certificates, for TLS.")
     ] = None,
-    watch: Annotated[bool, typer.Option("--watch", help="Go on, until Ctrl-C.")] = False,
-    draw: Annotated[
-        Path | None,
-        typer.Option("--draw", metavar="FILE", help="Draw the network, too, as SVG."),
-    ] = None,
+    watch: Annotated[bool, option("--watch", "Go on, until Ctrl-C.")] = False,
+    draw: Annotated[Path | None, option("--draw FILE", "Draw the network, too, as SVG.")] = None,
 ) -> None:
     """Show the brokers of a network, their links and what they hold.
 
@@ -432,14 +352,9 @@ def network(
 @commands.command()
 def demo(
     seconds: Annotated[
-        float | None,
-        typer.Option(
-            "--for", metavar="SECONDS", min=5.0, help="End after so long, else on Ctrl-C."
-        ),
+        float | None, option("--for SECONDS", "End after this time, else on Ctrl-C.", min=5.0)
     ] = None,
-    rate: Annotated[
-        float, typer.Option("--rate", metavar="N", min=1.0, help="Trades a second.")
-    ] = 100.0,
+    rate: Annotated[float, option("--rate N", "Trades a second.", min=1.0)] = 100.0,
 ) -> None:
     """Watch four brokers carry a market to those who listen.
 

@@ -8,17 +8,15 @@ from typing import Annotated
 import typer
 
 from tidings.cli.complaints import failures_told
-from tidings.cli.options import SchemaFile, declared_in
+from tidings.cli.options import SchemaFile, argument, declared_in, option
 
 commands = typer.Typer()
 
 
 @commands.command()
 def explain(
-    filter: Annotated[str, typer.Argument(metavar="FILTER", help="A filter, in quotes.")],
-    other: Annotated[
-        str | None, typer.Argument(metavar="OTHER", help="Another one, to compare with.")
-    ] = None,
+    filter: Annotated[str, argument("FILTER", "A filter, in quotes.")],
+    other: Annotated[str | None, argument("OTHER", "Another one, to compare with.")] = None,
     schema: SchemaFile = None,
 ) -> None:
     """Show what a filter admits, or how two filters relate.
@@ -55,20 +53,14 @@ def explain(
 @commands.command()
 def match(
     filter: Annotated[
-        str | None,
-        typer.Argument(metavar="FILTER", help="A filter, in quotes; not with --filters."),
+        str | None, argument("FILTER", "A filter, in quotes; not with --filters.")
     ] = None,
     files: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="FILE", help="Files of events; none, or -, is stdin."),
+        list[str] | None, argument("FILE", "Files of events; none, or -, is stdin.")
     ] = None,
     filters: Annotated[
         Path | None,
-        typer.Option(
-            "--filters",
-            metavar="FILE",
-            help="Many filters: one on each line, or a key, a tab and a filter.",
-        ),
+        option("--filters FILE", "Many filters: one on each line, or a key, a tab and a filter."),
     ] = None,
     schema: SchemaFile = None,
 ) -> None:

@@ -8,39 +8,38 @@ from typing import Annotated
 import typer
 
 from tidings.cli.complaints import failures_told
-from tidings.cli.options import HERE, Authority, Master, MasterOrNone, SchemaFile, Token, Url
+from tidings.cli.options import (
+    HERE,
+    Authority,
+    Master,
+    MasterOrNone,
+    SchemaFile,
+    Token,
+    Url,
+    group,
+    login,
+    option,
+)
 
-commands = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
+commands = group(
     help="Keep events in a lake, match history, serve subscriptions in bulk, and learn.",
 )
 
 
 @commands.command()
 def archive(
-    lake: Annotated[
-        Path, typer.Option("--lake", metavar="DIR", help="A Delta table; made if it is missing.")
-    ],
+    lake: Annotated[Path, option("--lake DIR", "A Delta table; made if it is missing.")],
     url: Url = HERE,
     token: Token = None,
     authority: Authority = None,
     filter: Annotated[
         str | None,
-        typer.Option(
-            "--filter",
-            metavar="FILTER",
-            help="What to archive; a lake stays with what it was made for.",
-        ),
+        option("--filter FILTER", "What to archive; a lake stays with what it was made for."),
     ] = None,
     master: MasterOrNone = "local[*]",
-    until_live: Annotated[
-        bool, typer.Option("--until-live", help="End once it has caught up.")
-    ] = False,
+    until_live: Annotated[bool, option("--until-live", "End once it has caught up.")] = False,
     skip_gaps: Annotated[
-        bool,
-        typer.Option("--skip-gaps", help="Go on though brokers no longer keep what comes next."),
+        bool, option("--skip-gaps", "Go on though brokers no longer keep what comes next.")
     ] = False,
 ) -> None:
     """Bring what is published into a lake, each event once.
@@ -62,10 +61,8 @@ def archive(
         from tidings.cli.archive import archive_events
 
         archive_events(
-            url,
+            login(url, token, authority),
             lake,
-            token=token,
-            authority=authority,
             filter=filter,
             master=master,
             until_live=until_live,
@@ -75,27 +72,17 @@ def archive(
 
 @commands.command("match")
 def match_lake(
-    lake: Annotated[Path, typer.Option("--lake", metavar="DIR", help="The lake.")],
+    lake: Annotated[Path, option("--lake DIR", "The lake.")],
     filters: Annotated[
-        Path,
-        typer.Option(
-            "--filters",
-            metavar="FILE",
-            help="Filters: one on each line, or a key, a tab and a filter.",
-        ),
+        Path, option("--filters FILE", "Filters: one on each line, or a key, a tab and a filter.")
     ],
-    out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="Where to write; not there yet.")
-    ],
+    out: Annotated[Path, option("--out DIR", "Where to write; not there yet.")],
     since: Annotated[
-        str | None,
-        typer.Option("--since", metavar="WHEN", help="A time, how long ago, or a cursor."),
+        str | None, option("--since WHEN", "A time, how long ago, or a cursor.")
     ] = None,
-    until: Annotated[
-        str | None, typer.Option("--until", metavar="WHEN", help="Likewise, or now: where to end.")
-    ] = None,
+    until: Annotated[str | None, option("--until WHEN", "Likewise, or now: where to end.")] = None,
     count_only: Annotated[
-        bool, typer.Option("--count-only", help="Write no matches, only how many there are.")
+        bool, option("--count-only", "Write no matches, only how many there are.")
     ] = False,
     schema: SchemaFile = None,
     master: MasterOrNone = "local[*]",
@@ -140,19 +127,16 @@ def deliver(
     authority: Authority = None,
     lake: Annotated[
         Path | None,
-        typer.Option(
-            "--lake",
-            metavar="DIR",
-            help="Where the table of subscriptions is, and how far it is; else a folder of yours.",
+        option(
+            "--lake DIR",
+            "Where the table of subscriptions is, and how far it is; else a folder of yours.",
         ),
     ] = None,
     inbox: Annotated[
-        Path | None,
-        typer.Option("--inbox", metavar="DIR", help="Deliver into this Delta table instead."),
+        Path | None, option("--inbox DIR", "Deliver into this Delta table instead.")
     ] = None,
     skip_gaps: Annotated[
-        bool,
-        typer.Option("--skip-gaps", help="Go on though brokers no longer keep what comes next."),
+        bool, option("--skip-gaps", "Go on though brokers no longer keep what comes next.")
     ] = False,
     master: Master = "local[*]",
 ) -> None:
@@ -173,10 +157,8 @@ def deliver(
         from tidings.cli.deliver import deliver_events
 
         deliver_events(
-            url,
+            login(url, token, authority),
             lake,
-            token=token,
-            authority=authority,
             inbox=inbox,
             skip_gaps=skip_gaps,
             master=master,
@@ -185,26 +167,19 @@ def deliver(
 
 @commands.command()
 def statistics(
-    lake: Annotated[Path, typer.Option("--lake", metavar="DIR", help="The lake to look at.")],
+    lake: Annotated[Path, option("--lake DIR", "The lake to look at.")],
     out: Annotated[
-        Path,
-        typer.Option(
-            "--out", metavar="DIR", help="Where to write, instead of what an earlier run wrote."
-        ),
+        Path, option("--out DIR", "Where to write, instead of what an earlier run wrote.")
     ],
     filters: Annotated[
         Path | None,
-        typer.Option(
-            "--filters",
-            metavar="FILE",
-            help="Filters as `tidings match` takes them (the key paris/7 is of the broker paris),"
+        option(
+            "--filters FILE",
+            "Filters as `tidings match` takes them (the key paris/7 is of the broker paris),"
             " or the folder of `deliver`.",
         ),
     ] = None,
-    publish: Annotated[
-        str | None,
-        typer.Option("--publish", metavar="URL", help="Tell brokers, too, as events."),
-    ] = None,
+    publish: Annotated[str | None, option("--publish URL", "Tell brokers, too, as events.")] = None,
     token: Token = None,
     authority: Authority = None,
     master: MasterOrNone = "local[*]",
@@ -228,8 +203,6 @@ def statistics(
             lake,
             out,
             filters=filters,
-            publish=publish,
-            token=token,
-            authority=authority,
+            publish=None if publish is None else login(publish, token, authority),
             master=master,
         )

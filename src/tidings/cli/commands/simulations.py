@@ -8,34 +8,28 @@ from typing import Annotated
 import typer
 
 from tidings.cli.complaints import failures_told
-from tidings.cli.options import Master
+from tidings.cli.options import Master, argument, option
 
 commands = typer.Typer()
 
 
 @commands.command()
 def simulate(
-    scenario: Annotated[
-        Path, typer.Argument(metavar="SCENARIO", help="A TOML file, or the JSON of a kept run.")
-    ],
+    scenario: Annotated[Path, argument("SCENARIO", "A TOML file, or the JSON of a kept run.")],
     draw: Annotated[
-        Path | None,
-        typer.Option("--draw", metavar="FILE", help="Draw the network at the end, as SVG."),
+        Path | None, option("--draw FILE", "Draw the network at the end, as SVG.")
     ] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Check all that must hold; 1 is the exit code if not.")
+        bool, option("--check", "Check all that must hold; 1 is the exit code if not.")
     ] = False,
     seed: Annotated[
-        int | None,
-        typer.Option("--seed", metavar="N", min=0, help="Other clients, events and faults."),
+        int | None, option("--seed N", "Other clients, events and faults.", min=0)
     ] = None,
     save_steps: Annotated[
-        Path | None,
-        typer.Option("--save-steps", metavar="FILE", help="Write all that happens, as JSON."),
+        Path | None, option("--save-steps FILE", "Write all that happens, as JSON.")
     ] = None,
     trace: Annotated[
-        Path | None,
-        typer.Option("--trace", metavar="FILE", help="Write all that travels, as Parquet."),
+        Path | None, option("--trace FILE", "Write all that travels, as Parquet.")
     ] = None,
 ) -> None:
     """Simulate a network of brokers in virtual time.
@@ -91,24 +85,15 @@ def simulate(
 
 @commands.command()
 def experiment(
-    name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Which one; none lists them.")
-    ] = None,
-    listed: Annotated[bool, typer.Option("--list", help="List the experiments.")] = False,
-    full: Annotated[
-        bool, typer.Option("--full", help="The sizes of the paper; may take hours.")
-    ] = False,
-    runs: Annotated[
-        int | None,
-        typer.Option("--runs", metavar="N", min=1, help="Measure each point so often."),
-    ] = None,
+    name: Annotated[str | None, argument("NAME", "Which one; none lists them.")] = None,
+    listed: Annotated[bool, option("--list", "List the experiments.")] = False,
+    full: Annotated[bool, option("--full", "The sizes of the paper; may take hours.")] = False,
+    runs: Annotated[int | None, option("--runs N", "Measurements of each point.", min=1)] = None,
     out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="DIR", help="Where to write; else experiments/NAME."),
+        Path | None, option("--out DIR", "Where to write; else experiments/NAME.")
     ] = None,
     traces: Annotated[
-        bool,
-        typer.Option("--traces", help="Keep all that travelled, and analyse that, too."),
+        bool, option("--traces", "Keep all that travelled, and analyse that, too.")
     ] = False,
     master: Master = "local[*]",
 ) -> None:

@@ -8,28 +8,19 @@ from typing import Annotated
 import typer
 
 from tidings.cli.complaints import failures_told
+from tidings.cli.options import Config, argument, group, option
 
-commands = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+commands = group()
 
 _OptionalFolder = Annotated[
-    Path | None,
-    typer.Argument(metavar="FOLDER", help="Of the store; else what the configuration says."),
-]
-_Config = Annotated[
-    Path | None,
-    typer.Option("--config", metavar="FILE", help="Else tidings.toml, if it is there."),
+    Path | None, argument("FOLDER", "Of the store; else what the configuration says.")
 ]
 _Above = Annotated[
     int,
-    typer.Option(
-        "--above",
-        metavar="EPOCH",
+    option(
+        "--above EPOCH",
+        "An epoch that readers know of, though no store does: 2 if they know paris~2.",
         min=0,
-        help="An epoch that readers know of, though no store does: 2 if they know paris~2.",
     ),
 ]
 
@@ -44,7 +35,7 @@ def store() -> None:
 
 
 @commands.command()
-def check(folder: _OptionalFolder = None, config: _Config = None) -> None:
+def check(folder: _OptionalFolder = None, config: Config = None) -> None:
     """Read all of a store, and say what is wrong with it.
 
     Every event and every value has a checksum, and the ticks of a stream leave no gap; whether
@@ -74,8 +65,8 @@ def check(folder: _OptionalFolder = None, config: _Config = None) -> None:
 
 @commands.command()
 def backup(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Of the store.")],
-    target: Annotated[Path, typer.Argument(metavar="DEST", help="A file that is not there yet.")],
+    folder: Annotated[Path, argument("FOLDER", "Of the store.")],
+    target: Annotated[Path, argument("DEST", "A file that is not there yet.")],
 ) -> None:
     """Copy a store into a file, while its broker runs.
 
@@ -94,13 +85,10 @@ def backup(
 
 @commands.command()
 def restore(
-    backup: Annotated[
-        Path, typer.Argument(metavar="BACKUP", help="What `tidings store backup` has made.")
-    ],
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Of the store.")],
+    backup: Annotated[Path, argument("BACKUP", "What `tidings store backup` has made.")],
+    folder: Annotated[Path, argument("FOLDER", "Of the store.")],
     replace: Annotated[
-        bool,
-        typer.Option("--replace", help="Put a store that is there aside, within its folder."),
+        bool, option("--replace", "Put a store that is there aside, within its folder.")
     ] = False,
     above: _Above = 0,
 ) -> None:
@@ -125,10 +113,9 @@ def restore(
 @commands.command()
 def renew(
     folder: _OptionalFolder = None,
-    config: _Config = None,
+    config: Config = None,
     name: Annotated[
-        str | None,
-        typer.Option("--name", metavar="NAME", help="The broker, if the store cannot say it."),
+        str | None, option("--name NAME", "The broker, if the store cannot say it.")
     ] = None,
     above: _Above = 0,
 ) -> None:

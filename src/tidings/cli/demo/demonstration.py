@@ -86,7 +86,7 @@ def desks() -> list[Desk]:
     ]
 
 
-class Network:
+class Brokers:
     """Broker processes."""
 
     def __init__(self, folder: Path) -> None:
@@ -156,7 +156,7 @@ class Demonstration:
     """The whole play, and what is to be shown of it."""
 
     def __init__(
-        self, network: Network, chronicle: Chronicle, *, rate: float, seconds: float | None
+        self, network: Brokers, chronicle: Chronicle, *, rate: float, seconds: float | None
     ) -> None:
         self.network, self.chronicle = network, chronicle
         self.rate, self.seconds = rate, seconds
@@ -276,7 +276,7 @@ class Demonstration:
 def demonstrate(out: Console, *, seconds: float | None, rate: float) -> bool:
     """Run the demonstration; whether it went as it must."""
     with tempfile.TemporaryDirectory(prefix="tidings-demo-") as folder:
-        network = Network(Path(folder))
+        network = Brokers(Path(folder))
         chronicle = Chronicle(Path(folder) / "lake", network.url(RECORDED_AT))
         demonstration = Demonstration(network, chronicle, rate=rate, seconds=seconds)
         try:
@@ -333,7 +333,7 @@ class _Teller:
 
 
 def _text(event: Mapping[str, Any]) -> str:
-    """The same for equal events, whatever order their sets and attributes come in."""
+    """A text that is the same for equal events, in whichever order their attributes come."""
     return Notification({name: event[name] for name in sorted(event)}).to_json()
 
 

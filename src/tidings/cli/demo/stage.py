@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tidings.broker.operations.status import Status
+from tidings.cli.complaints import counted
 
 if TYPE_CHECKING:
     from tidings.cli.demo.chronicle import Answer
@@ -123,13 +124,9 @@ def _lake(demonstration: Demonstration) -> Text:
     behind = max(0, sum(demonstration.published.values()) - chronicle.events)
     return Text.assemble(
         ("lake", "bold"),
-        f"  {_counted(chronicle.events, 'trade')} in {_counted(chronicle.files, 'file')}, ",
+        f"  {counted(chronicle.events, 'trade')} in {counted(chronicle.files, 'file')}, ",
         f"{behind} behind what is published\n",
     )
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
 def _news(demonstration: Demonstration) -> Text:
@@ -175,8 +172,8 @@ def question(demonstration: Demonstration, desk: Desk) -> Text:
     if chronicle.problem is not None:
         return Text(f"There is no history to ask: {chronicle.problem}", "yellow")
     return Text.assemble(
-        f"The lake has {_counted(chronicle.events, 'trade')} in "
-        f"{_counted(chronicle.files, 'file')}. Asking it for ",
+        f"The lake has {counted(chronicle.events, 'trade')} in "
+        f"{counted(chronicle.files, 'file')}. Asking it for ",
         (str(desk.filter), "cyan"),
         ", on Spark…",
     )

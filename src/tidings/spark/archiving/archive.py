@@ -14,20 +14,21 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from tidings.client.positions import read_cursor
+from tidings.client import Login
 from tidings.client.tls import Tls
 from tidings.events import TidingsError
 from tidings.lakes.lake import Lake
+from tidings.protocol.cursors import read_cursor
 from tidings.spark.archiving.hands import Hands, OwnHands, SparkHands
-from tidings.spark.archiving.rounds import WRITER, GapError, Report, Rounds
+from tidings.spark.archiving.rounds import WRITER, ArchiveReport, GapError, Rounds
 from tidings.spark.interrupts import Stopped
-from tidings.spark.streams.broker import Broker, OnGap
-from tidings.spark.streams.watch import Watch
+from tidings.spark.streams.absence import OnGap
+from tidings.spark.streams.watch import EndsWatch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["WRITER", "GapError", "Report", "archive"]
+__all__ = ["WRITER", "ArchiveReport", "GapError", "archive"]
 
 _PATIENCE: Final = 30.0
 """Seconds that a broker may be away before a task is given up, and tried again."""
@@ -44,10 +45,10 @@ def archive(
     every: float = 10.0,
     until: Literal["live"] | Mapping[str, int] | str | None = None,
     on_gap: OnGap = "fail",
-    progress: Callable[[Report], Any] | None = None,
+    progress: Callable[[ArchiveReport], Any] | None = None,
     stop: threading.Event | None = None,
     wait: float = 0.0,
-) -> Report:
+) -> ArchiveReport:
     """Take all that the broker at `url` can be told of, and the lake is for, into the lake.
 
     It begins where the lake ends (see `Lake.held`). Of a stream of which the lake has nothing, it
@@ -77,14 +78,14 @@ def archive(
     hands: Hands = OwnHands() if spark is None else SparkHands(spark)
     goal = read_cursor(until) if isinstance(until, str) and until != "live" else until
     rounds = Rounds(
-        lake, Broker(url, token, _PATIENCE, tls), hands, batch, on_gap, progress or _nothing
+        lake, Login(url, token, tls, _PATIENCE), hands, batch, on_gap, progress or _nothing
     )
-    with Watch(Broker(url, token, wait, tls)) as watch:
+    with EndsWatch(Login(url, token, tls, wait)) as watch:
         with suppress(Stopped):
             rounds.follow(watch, goal, every, stop or threading.Event())
         rounds.note()
     return rounds.report
 
 
-def _nothing(report: Report) -> None:
+def _nothing(report: ArchiveReport) -> None:
     """Leave it unsaid."""

@@ -13,12 +13,12 @@ from typing import Final
 
 import pyarrow as pa
 
+from tidings.client import Login
 from tidings.events import Filter, TidingsError
 from tidings.lakes.files import Written, write
 from tidings.lakes.filling import rows_to_table
 from tidings.spark.interrupts import Stopped
 from tidings.spark.streams.absence import Away, Gone
-from tidings.spark.streams.broker import Broker
 from tidings.spark.streams.reading import read_rows
 from tidings.spark.streams.stretch import Stretch
 
@@ -31,7 +31,7 @@ class Haul:
     """What one task is to bring."""
 
     stretch: Stretch
-    broker: Broker
+    login: Login
     filter: Filter
     folder: str
     schema: pa.Schema
@@ -91,7 +91,7 @@ def _tables(task: Haul, stop: threading.Event | None) -> Iterator[tuple[pa.Table
     stretch, schema = task.stretch, task.schema
     known, tables, size = schema, [], 0
     try:
-        for rows in read_rows(stretch, task.broker, task.filter, stop=stop):
+        for rows in read_rows(stretch, task.login, task.filter, stop=stop):
             if rows.ticks:
                 tables.append(rows_to_table(stretch.stream, rows, schema))
                 schema = tables[-1].schema  # so later ones only have more columns

@@ -8,16 +8,16 @@ from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 from typing import Any, Final, Literal, NamedTuple
 
-from tidings.client.positions import cursor_text
+from tidings.client import Login
 from tidings.events import TidingsError
 from tidings.lakes.lake import Gap, Lake, LakeError
+from tidings.protocol.cursors import cursor_text, is_behind
 from tidings.protocol.epochs import comes_after, is_closed
 from tidings.protocol.requests import Cursor
 from tidings.spark.archiving.hands import Hands
 from tidings.spark.archiving.haul import Haul, Hauled
-from tidings.spark.streams.broker import Broker
 from tidings.spark.streams.stretch import Stretch, split
-from tidings.spark.streams.watch import Watch
+from tidings.spark.streams.watch import EndsWatch
 
 _log = logging.getLogger("tidings.spark")
 
@@ -46,7 +46,7 @@ class GapError(TidingsError):
         )
 
 
-class Report(NamedTuple):
+class ArchiveReport(NamedTuple):
     """How archiving goes on; told after each commit."""
 
     events: int
@@ -69,13 +69,13 @@ class Rounds:
     def __init__(
         self,
         lake: Lake,
-        broker: Broker,
+        login: Login,
         hands: Hands,
         batch: int,
         on_gap: str,
-        progress: Callable[[Report], Any],
+        progress: Callable[[ArchiveReport], Any],
     ) -> None:
-        self._lake, self._broker, self._hands = lake, broker, hands
+        self._lake, self._login, self._hands = lake, login, hands
         self._batch, self._on_gap, self._progress = batch, on_gap, progress
         view = lake.snapshot()
         self._version = view.written(WRITER)
@@ -87,11 +87,11 @@ class Rounds:
         """Streams of which the lake has more than their broker."""
         self._unjoined = sum(joint.files for joint in view.joints())
         self._began = self._last = monotonic()
-        self.report = Report(0, 0, 0.0, 0.0, cursor_text(self._held), False)
+        self.report = ArchiveReport(0, 0, 0.0, 0.0, cursor_text(self._held), False)
 
     def follow(
         self,
-        watch: Watch,
+        watch: EndsWatch,
         goal: Literal["live"] | Mapping[str, int] | str | None,
         every: float,
         stop: threading.Event,
@@ -107,8 +107,8 @@ class Rounds:
             if goal == "live":
                 goal = ends
             assert not isinstance(goal, str)
-            if goal is not None and _has(self._position, goal):
-                self._is_live = _has(self._position, ends)
+            if goal is not None and is_behind(goal, self._position):
+                self._is_live = is_behind(ends, self._position)
                 self._join_many()
                 return
             end = ends if goal is None else {s: min(t, goal.get(s, t)) for s, t in ends.items()}
@@ -164,7 +164,7 @@ class Rounds:
                     gaps.append(gap)
                     position[gap.stream] = gap.upto
                 error = error or problem
-        self._is_live = _has(position, ends)
+        self._is_live = is_behind(ends, position)
         self._write([h for _, h in brought], position, gaps)
         if error is not None:
             raise error
@@ -172,7 +172,7 @@ class Rounds:
     def _hauled(self, stretches: Sequence[Stretch], stop: threading.Event) -> list[Hauled]:
         lake = self._lake
         schema = lake.schema()
-        tasks = [Haul(s, self._broker, lake.filter, str(lake.path), schema) for s in stretches]
+        tasks = [Haul(s, self._login, lake.filter, str(lake.path), schema) for s in stretches]
         return self._hands.haul(tasks, stop)
 
     def _usable(
@@ -265,7 +265,7 @@ class Rounds:
         self._unjoined += 1
         events = sum(hauled.rows for hauled in brought)
         now, before = monotonic(), self.report
-        self.report = Report(
+        self.report = ArchiveReport(
             before.events + events,
             before.commits + 1,
             now - self._began,
@@ -275,7 +275,3 @@ class Rounds:
         )
         self._last = now
         self._progress(self.report)
-
-
-def _has(position: Mapping[str, int], goal: Mapping[str, int]) -> bool:
-    return all(position.get(stream, 0) >= tick for stream, tick in goal.items())

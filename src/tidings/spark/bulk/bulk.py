@@ -29,6 +29,7 @@ from tidings.events import Filter, TidingsError
 from tidings.lakes.lake import Lake
 from tidings.lakes.ledger import STREAM, Ledger
 from tidings.matching import Index, warm
+from tidings.protocol.cursors import is_behind
 from tidings.protocol.requests import Cursor
 from tidings.spark.bulk.registrations import Entry, Registrations
 
@@ -150,15 +151,6 @@ class Keeper:
         if self._unwritten >= max(_OFTEN, self.known.count // 10):
             write_snapshot(self._lake.path, cursor, self.known)
             self._unwritten = 0
-
-
-def is_behind(cursor: Mapping[str, int], other: Mapping[str, int]) -> bool:
-    """Whether a cursor is nowhere ahead of another one.
-
-    >>> is_behind({"paris": 3}, {"paris": 3, "rome": 1}), is_behind({"rome": 2}, {"paris": 9})
-    (True, False)
-    """
-    return all(tick <= other.get(stream, 0) for stream, tick in cursor.items())
 
 
 # -- snapshots -----------------------------------------------------------------------------------

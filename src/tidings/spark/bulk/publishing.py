@@ -25,22 +25,21 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from time import monotonic
 from typing import Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from tidings.client import PublishRefusedForNow, connect_sync
+from tidings.client import Login, PublishRefusedForNow
 from tidings.delivery.copies import FOR
 from tidings.events import Filter, Notification, TidingsError
+from tidings.events.values import moment
 from tidings.protocol.records import Rows
 from tidings.spark.bulk.judging import Judged, index_of, wanted
 from tidings.spark.bulk.registrations import ID, deliveries
 from tidings.spark.letters import DeadLetters
-from tidings.spark.streams.absence import Gone
-from tidings.spark.streams.broker import Broker, OnGap
+from tidings.spark.streams.absence import Gone, OnGap
 from tidings.spark.streams.reading import read_rows
 from tidings.spark.streams.stretch import Stretch
 
@@ -51,15 +50,6 @@ TICKS: Final = 20_000
 """Ticks of a stretch. A batch that was begun with another number must not go on."""
 COUNTS: Final = "events BIGINT, matched BIGINT, delivered BIGINT, refused BIGINT, times DOUBLE"
 """What is known of a task that has delivered; the last is the sum of when events happened."""
-_COLUMNS: Final = pa.schema(
-    [
-        ("events", pa.int64()),
-        ("matched", pa.int64()),
-        ("delivered", pa.int64()),
-        ("refused", pa.int64()),
-        ("times", pa.float64()),
-    ]
-)
 _UNDER_WAY: Final = 2
 """Lists of deliveries that may wait for the broker while further ones are made."""
 _AT_ONCE: Final = 2_000
@@ -93,7 +83,7 @@ def lanes(stretches: Iterable[Judged], session: str, *, broker: str) -> list[Del
 
 def delivered(
     task: Delivering,
-    broker: Broker,
+    login: Login,
     filter: Filter,
     *,
     on_gap: OnGap,
@@ -109,32 +99,36 @@ def delivered(
     index = index_of(subscriptions, task.judged.cursor)
     matched = names = 0
     times = last = 0.0
-    moment = _moment(last)
-    with Publisher(task, broker, dead_letters) as publisher:
-        for rows in _rows(stretch, broker, filter, on_gap, publisher):
-            said = [_bare(record) for record in rows.records]
+    when = moment(last)
+    with StretchPublisher(task, login, dead_letters) as publisher:
+        for rows in _rows(stretch, login, filter, on_gap, publisher):
+            said = [Notification.of_canonical(record) for record in rows.records]
             for place, found in wanted(said, index):
                 if rows.times[place] != last:  # many events have the same
                     last = rows.times[place]
-                    moment = _moment(last)
+                    when = moment(last)
                 id = f"{stretch.stream}:{rows.ticks[place]}"
-                for delivery in deliveries(said[place], found, id=id, time=moment):
+                for delivery in deliveries(said[place], found, id=id, time=when):
                     publisher.put(delivery)
                 matched += 1
                 names += len(found)
                 times += last
-    reached = names - publisher.missed
-    counts = (stretch.end - stretch.start, matched, reached, publisher.refused, times)
-    arrays = [pa.array([count], field.type) for count, field in zip(counts, _COLUMNS, strict=True)]
-    yield pa.RecordBatch.from_arrays(arrays, schema=_COLUMNS)
+    counts = {
+        "events": stretch.end - stretch.start,
+        "matched": matched,
+        "delivered": names - publisher.missed,
+        "refused": publisher.refused,
+        "times": times,
+    }
+    yield pa.RecordBatch.from_pylist([counts])
 
 
 def _rows(
-    stretch: Stretch, broker: Broker, filter: Filter, on_gap: OnGap, publisher: Publisher
+    stretch: Stretch, login: Login, filter: Filter, on_gap: OnGap, publisher: StretchPublisher
 ) -> Iterator[Rows]:
     while True:
         try:
-            yield from read_rows(stretch, broker, filter)
+            yield from read_rows(stretch, login, filter)
             return
         except Gone as gone:
             if on_gap == "fail":
@@ -145,30 +139,12 @@ def _rows(
             publisher.pass_over(stretch.start)
 
 
-def _bare(record: dict[str, object]) -> Notification:
-    found = Notification.__new__(Notification)  # it was looked at when it was published
-    found.attributes, found.packed = record, None
-    return found
-
-
-def _moment(seconds: float) -> datetime:
-    """A time as events have it: cut to microseconds."""
-    whole = int(seconds)
-    return datetime.fromtimestamp(whole, UTC).replace(microsecond=int((seconds - whole) * 1e6))
-
-
-class Publisher:
+class StretchPublisher:
     """Publishes the deliveries of one stretch, those that an earlier try has not."""
 
-    def __init__(self, task: Delivering, broker: Broker, dead_letters: str) -> None:
-        self._task, self._broker, self._folder = task, broker, dead_letters
-        self._client = connect_sync(
-            broker.url,
-            token=broker.token,
-            name=task.session,
-            tls=broker.authority,
-            wait=broker.timeout,
-        )
+    def __init__(self, task: Delivering, login: Login, dead_letters: str) -> None:
+        self._task, self._login, self._folder = task, login, dead_letters
+        self._client = login.plain(task.session)
         self._number = ROOM * task.judged.stretch.start
         """Of the last delivery."""
         self.missed = 0
@@ -183,7 +159,7 @@ class Publisher:
         """How many deliveries were not published, and are dead letters."""
         return self._letters.count
 
-    def __enter__(self) -> Publisher:
+    def __enter__(self) -> StretchPublisher:
         client = self._client.open()
         try:
             self._check(client.broker)
@@ -201,7 +177,7 @@ class Publisher:
         return self
 
     def _check(self, broker: str) -> None:
-        begun_at, url = self._task.broker, self._broker.url
+        begun_at, url = self._task.broker, self._login.url
         if broker != begun_at:
             raise TidingsError(
                 f"{self._task.judged.stretch} were being delivered at broker {begun_at}; the one "
@@ -211,7 +187,7 @@ class Publisher:
             )
 
     def _advertise(self) -> None:
-        url, timeout = self._broker.url, self._broker.timeout
+        url, timeout = self._login.url, self._login.timeout
         try:
             self._client.advertise(f"EXISTS {FOR}", timeout)
         except TimeoutError:
@@ -277,10 +253,10 @@ class Publisher:
         while not wait([future], timeout=_LOOK).done:
             if self._client.kept != kept:
                 kept, moved_at = self._client.kept, monotonic()
-            elif monotonic() - moved_at > self._broker.timeout:
+            elif monotonic() - moved_at > self._login.timeout:
                 raise TidingsError(
-                    f"the broker at {self._broker.url} has kept nothing for "
-                    f"{self._broker.timeout:g} seconds; deliveries will go on behind number {kept}"
+                    f"the broker at {self._login.url} has kept nothing for "
+                    f"{self._login.timeout:g} seconds; deliveries will go on behind number {kept}"
                 )
         self._under_way.popleft()
         future.result()

@@ -21,12 +21,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from tidings.delivery.copies import BULK, FOR
 from tidings.events import Filter, Limits, Notification, TidingsError
 from tidings.events.phrases import literal
 from tidings.protocol.records import pack_notification, pack_unlooked
+
+if TYPE_CHECKING:
+    from tidings.lakes.layout import Happened
 
 NAME: Final = BULK
 FILTER: Final = "filter"
@@ -48,19 +51,6 @@ _SCALARS: Final = frozenset({str, int, float, bool, bytes, datetime})
 
 Stamp: TypeAlias = tuple[int, str, int]
 """Which of two words under a name is the later one: microseconds, stream and tick."""
-
-
-class Said(Protocol):
-    """An event, as a lake and clients have it."""
-
-    @property
-    def stream(self) -> str: ...
-    @property
-    def tick(self) -> int: ...
-    @property
-    def time(self) -> datetime: ...
-    @property
-    def notification(self) -> Notification: ...
 
 
 class Change(NamedTuple):
@@ -103,7 +93,7 @@ class Registrations:
         self.refusals = 0
         """How many there were."""
 
-    def hear(self, events: Iterable[Said]) -> Change:
+    def hear(self, events: Iterable[Happened]) -> Change:
         """Take registrations in; one that is none changes nothing, and is told in `refused`."""
         before: dict[str, Filter | None] = {}
         after: dict[str, Filter | None] = {}
@@ -217,7 +207,7 @@ def deliveries(
     ordered = sorted(names)
     for at in range(0, len(ordered), MOST):
         some = ordered[at : at + MOST]
-        delivery = _bare({**record, FOR: some, ID: id, TIME: time})
+        delivery = Notification.of_canonical({**record, FOR: some, ID: id, TIME: time})
         if is_plain:
             delivery.packed = pack_unlooked(delivery.attributes)
         delivery.attributes[FOR] = frozenset(some)
@@ -228,11 +218,4 @@ def deliveries(
 def original(delivery: Notification) -> Notification:
     """The event that was delivered."""
     own = (FOR, ID, TIME)
-    return _bare({n: v for n, v in delivery.attributes.items() if n not in own})
-
-
-def _bare(values: dict[str, Any]) -> Notification:
-    """A notification of values that are canonical already."""
-    found = Notification.__new__(Notification)
-    found.attributes, found.packed = values, None
-    return found
+    return Notification.of_canonical({n: v for n, v in delivery.attributes.items() if n not in own})

@@ -50,7 +50,7 @@ _LONG: Final = 18
 """Digits of the longest decimals that all fit 64 bits."""
 
 
-class Attribute(NamedTuple):
+class AttributeColumn(NamedTuple):
     """One attribute of the rows; null is absence."""
 
     name: str
@@ -93,7 +93,7 @@ def _without_nan(number: Column) -> Column:
     return F.when(~F.isnan(number), number)
 
 
-class Attributes(Mapping[str, Attribute]):
+class AttributeColumns(Mapping[str, AttributeColumn]):
     """The attributes of a schema; one that cannot be compared is an error only if asked for."""
 
     def __init__(
@@ -105,7 +105,7 @@ class Attributes(Mapping[str, Attribute]):
         two of them have the same."""
         self._fields, self._spelt = fields, spelt or {}
 
-    def __getitem__(self, name: str) -> Attribute:
+    def __getitem__(self, name: str) -> AttributeColumn:
         path, held = self._fields[name]
         self._check(name, path)
         value = F.col(".".join(map(quoted, path)))
@@ -113,9 +113,9 @@ class Attributes(Mapping[str, Attribute]):
             element = _kind(held.elementType, name, nested=True)
             if element.cast is not None and element is not NESTED:
                 value = value.cast(f"array<{element.cast}>")
-            return Attribute(name, value, Kind(SET), element, held.containsNull)
+            return AttributeColumn(name, value, Kind(SET), element, held.containsNull)
         kind = _kind(held, name)
-        return Attribute(name, value if kind.cast is None else value.cast(kind.cast), kind)
+        return AttributeColumn(name, value if kind.cast is None else value.cast(kind.cast), kind)
 
     def _check(self, name: str, path: Path) -> None:
         """`TidingsError` if Spark cannot tell it from another one."""
@@ -135,7 +135,7 @@ class Attributes(Mapping[str, Attribute]):
         return len(self._fields)
 
 
-def attributes(schema: T.StructType) -> Attributes:
+def attributes(schema: T.StructType) -> AttributeColumns:
     """The attributes of rows with this schema, by name."""
     found: dict[str, tuple[Path, T.DataType]] = {}
     spelt: dict[Path, list[Path]] = {}
@@ -152,7 +152,7 @@ def attributes(schema: T.StructType) -> Attributes:
             raise TidingsError(f"attribute {name!r}: there are two such columns")
         elif not isinstance(held, T.NullType):
             found[name] = (path, held)
-    return Attributes(found, spelt)
+    return AttributeColumns(found, spelt)
 
 
 def _small(path: Path) -> Path:

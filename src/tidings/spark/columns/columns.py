@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pyspark.sql import Column
+from pyspark.sql.types import StructType
 
 from tidings.events import Filter, TidingsError
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column
-    from pyspark.sql.types import StructType
+from tidings.spark.columns.attributes import attributes, has_all_attributes
+from tidings.spark.columns.expressions import condition
+from tidings.spark.columns.lake_columns import column_in_lake, is_lake, maybe_in_lake
 
 
 def column(filter: Filter | str, schema: StructType) -> Column:
@@ -35,11 +35,7 @@ def column(filter: Filter | str, schema: StructType) -> Column:
 
         quotes.where(column("symbol = 'DIS' AND change < 0", quotes.schema))
     """
-    from tidings.spark.columns.attributes import attributes, has_all_attributes
-    from tidings.spark.columns.expressions import condition
-    from tidings.spark.columns.lake_columns import column_in_lake, is_lake
-
-    wanted = Filter.parse(filter) if isinstance(filter, str) else filter
+    wanted = Filter.of(filter)
     if is_lake(schema):
         return column_in_lake(wanted, schema)
     if has_all_attributes(schema):
@@ -58,7 +54,5 @@ def maybe(filter: Filter | str, schema: StructType) -> Column:
 
         rows.where(maybe(text, rows.schema)).where(column(text, rows.schema))
     """
-    from tidings.spark.columns.lake_columns import is_lake, maybe_in_lake
-
-    wanted = Filter.parse(filter) if isinstance(filter, str) else filter
+    wanted = Filter.of(filter)
     return maybe_in_lake(wanted, schema) if is_lake(schema) else column(wanted, schema)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime, timedelta
 from functools import partial
 from operator import and_, or_
 from typing import Any, Final, TypeAlias
@@ -23,25 +22,23 @@ from tidings.events import Conjunction, Constraint, Filter, TidingsError
 from tidings.events.intervals import BEFORE, Cut, Intervals, Span, after_prefix
 from tidings.events.sets import Elements, Sets
 from tidings.events.strings import ANY, IsA, Like, Strings, StringTest
-from tidings.events.values import NUMBER, TIME, domain_of, scalar
-from tidings.spark.columns.attributes import NESTED, Attribute, Kind
+from tidings.events.values import NUMBER, TIME, domain_of, microseconds, scalar
+from tidings.spark.columns.attributes import NESTED, AttributeColumn, Kind
 
 Truth: TypeAlias = bool | Column
 
 _SMALLEST: Final = -(2**63)
 _LARGEST: Final = 2**63 - 1
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_TICK: Final = timedelta(microseconds=1)
 
 
-def condition(filter: Filter, attributes: Mapping[str, Attribute]) -> Column:
+def condition(filter: Filter, attributes: Mapping[str, AttributeColumn]) -> Column:
     """The filter on rows with these attributes; true or false, never null."""
     return _as_column(_either(*[_conjunction(c, attributes) for c in filter.conjunctions]))
 
 
 def condition_of_kinds(
     filter: Filter,
-    attributes: Mapping[str, list[Attribute]],
+    attributes: Mapping[str, list[AttributeColumn]],
     mentioned: Mapping[str, Column] | None = None,
 ) -> Column:
     """The filter on rows in which an attribute has several columns, of which one is used at most.
@@ -66,7 +63,7 @@ def condition_of_kinds(
     )
 
 
-def _among_kinds(constraint: Constraint, kinds: list[Attribute]) -> Truth:
+def _among_kinds(constraint: Constraint, kinds: list[AttributeColumn]) -> Truth:
     found = _either(*[_both(a.is_present, _inside(constraint, a)) for a in kinds])
     if not constraint.absent:
         return found
@@ -78,7 +75,7 @@ def either(conditions: Iterable[Column]) -> Column:
     return _as_column(_either(*conditions))
 
 
-def _conjunction(conjunction: Conjunction, attributes: Mapping[str, Attribute]) -> Truth:
+def _conjunction(conjunction: Conjunction, attributes: Mapping[str, AttributeColumn]) -> Truth:
     return _both(
         *[
             _constraint(constraint, attributes[name]) if name in attributes else constraint.absent
@@ -87,7 +84,7 @@ def _conjunction(conjunction: Conjunction, attributes: Mapping[str, Attribute]) 
     )
 
 
-def _constraint(constraint: Constraint, attribute: Attribute) -> Truth:
+def _constraint(constraint: Constraint, attribute: AttributeColumn) -> Truth:
     present = attribute.is_present
     inside = _inside(constraint, attribute)
     if constraint.absent:
@@ -95,7 +92,7 @@ def _constraint(constraint: Constraint, attribute: Attribute) -> Truth:
     return _both(present, inside)
 
 
-def _inside(constraint: Constraint, attribute: Attribute) -> Truth:
+def _inside(constraint: Constraint, attribute: AttributeColumn) -> Truth:
     """Whether a value that is there is admitted."""
     part = constraint.parts.get(attribute.kind.domain)
     value, kind = attribute.value, attribute.kind
@@ -201,7 +198,7 @@ def _nearest(number: int | float) -> float:
 def _constant(kind: Kind, value: Any) -> Column:
     if kind.domain == TIME:
         if kind.is_zoned:  # as a number, it passes through no calendar and no zone
-            return F.timestamp_micros(F.lit((value - _EPOCH) // _TICK))
+            return F.timestamp_micros(F.lit(microseconds(value)))
         return F.lit(value.replace(tzinfo=None).isoformat(sep=" ")).cast("timestamp_ntz")
     if kind.domain == NUMBER:
         return F.lit(float(value) if kind.is_float else int(value))

@@ -19,7 +19,7 @@ from tidings.events import Filter
 from tidings.events.encoding import encode_json
 from tidings.lakes.grouping import Grouping, names_in
 from tidings.lakes.layout import FIXED, REST, Columns
-from tidings.spark.columns.attributes import Attribute, Attributes
+from tidings.spark.columns.attributes import AttributeColumn, AttributeColumns
 from tidings.spark.columns.expressions import condition_of_kinds, either
 
 _FIXED = {field.name: field.dataType for field in from_arrow_schema(FIXED)}
@@ -65,13 +65,13 @@ def fields_in(schema: StructType, names: Sequence[str]) -> list[Column]:
     return [F.col(REST) if name == REST else known[name].normal for name in names]
 
 
-def _attributes(names: set[str], schema: StructType) -> dict[str, list[Attribute]]:
+def _attributes(names: set[str], schema: StructType) -> dict[str, list[AttributeColumn]]:
     columns, known = columns_in(schema), _known(schema)
     return {n: [known[column] for column in columns.get(n, {}).values()] for n in names}
 
 
-def _known(schema: StructType) -> Attributes:
-    return Attributes({f.name: ((f.name,), f.dataType) for f in schema})
+def _known(schema: StructType) -> AttributeColumns:
+    return AttributeColumns({f.name: ((f.name,), f.dataType) for f in schema})
 
 
 def _mentions(name: str) -> Column:

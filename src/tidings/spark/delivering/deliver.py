@@ -23,17 +23,16 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from tidings.client import ConnectionFailed
+from tidings.client import ConnectionFailed, Login
 from tidings.events import TidingsError
 from tidings.lakes.lake import EVERYTHING, Lake
 from tidings.spark.archiving.archive import archive
 from tidings.spark.bulk.bulk import Keeper
 from tidings.spark.bulk.registrations import ALL
 from tidings.spark.delivering.lock import locked
-from tidings.spark.delivering.tally import METRICS, Report, Tally
+from tidings.spark.delivering.tally import METRICS, DeliverReport, Tally
 from tidings.spark.failures import cause
-from tidings.spark.streams.absence import Patience
-from tidings.spark.streams.broker import Broker, OnGap
+from tidings.spark.streams.absence import OnGap, Patience
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -76,10 +75,10 @@ def deliver(
     inbox: str | Path | None = None,
     skip_gaps: bool = False,
     ready: Callable[[bool], Any] | None = None,
-    progress: Callable[[Report], Any] | None = None,
+    progress: Callable[[DeliverReport], Any] | None = None,
     stop: threading.Event | None = None,
     options: dict[str, str] | None = None,
-) -> Report:
+) -> DeliverReport:
     """Serve the bulk subscriptions of a network until `stop` is set; returns how it went.
 
     `folder` is where the table of subscriptions and the checkpoint are: run again with the same
@@ -102,7 +101,7 @@ def deliver(
     stop = stop or threading.Event()
     with (
         locked(place),
-        _Registrar(Broker(url, token, authority=authority), table, on_gap, stop) as registrar,
+        _Registrar(Login(url, token, authority), table, on_gap, stop) as registrar,
     ):
         beginning = _Beginning(checkpoint, ready)
         if stop.is_set():
@@ -143,13 +142,13 @@ class _Registrar(threading.Thread):
 
     def __init__(
         self,
-        broker: Broker,
+        login: Login,
         table: Path,
         on_gap: OnGap,
         stop: threading.Event,
     ) -> None:
         super().__init__(name="tidings registrations", daemon=True)
-        self._broker, self._lake, self._on_gap = broker, Lake(table, filter=ALL), on_gap
+        self._login, self._lake, self._on_gap = login, Lake(table, filter=ALL), on_gap
         self._stop_early, self._end = stop, threading.Event()
         self.problem: BaseException | None = None
 
@@ -172,10 +171,10 @@ class _Registrar(threading.Thread):
         while not stop.is_set():
             try:
                 archive(
-                    self._broker.url,
+                    self._login.url,
                     self._lake,
-                    token=self._broker.token,
-                    tls=self._broker.authority,
+                    token=self._login.token,
+                    tls=self._login.tls,
                     every=EVERY,
                     until=until,
                     on_gap=self._on_gap,
@@ -260,9 +259,9 @@ def _followed(
     query: StreamingQuery,
     registrar: _Registrar,
     beginning: _Beginning,
-    progress: Callable[[Report], Any] | None,
+    progress: Callable[[DeliverReport], Any] | None,
     stop: threading.Event,
-) -> Report:
+) -> DeliverReport:
     tally = Tally()
     while not stop.wait(_GLANCE):
         if registrar.problem is not None:

@@ -15,7 +15,6 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import unquote
 from uuid import uuid4
 
 import numpy as np
@@ -24,7 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tidings.events import TidingsError
-from tidings.lakes.delta import DeltaTable, commit, first_line, found
+from tidings.lakes.delta import DeltaTable, commit, found_or_made
 from tidings.lakes.files import File, Written, statistics
 
 if TYPE_CHECKING:
@@ -132,11 +131,7 @@ def _deliveries(events: pa.RecordBatch) -> Iterator[pa.Table]:
 
 
 def _opened(path: Path) -> DeltaTable:
-    if (read := unquote(str(path))) != str(path):
-        raise TidingsError(f"{path}: Delta takes this name for {read}; an inbox needs another one")
-    if not (path / "_delta_log").is_dir():
-        _make(path)
-    table = found(path)
+    table = found_or_made(path, COLUMNS, what="inbox")
     held = pa.schema(table.schema().to_arrow())
     if held.names != COLUMNS.names:
         raise TidingsError(
@@ -144,12 +139,3 @@ def _opened(path: Path) -> DeltaTable:
             f"{', '.join(COLUMNS.names)}. Name a folder that is new, or an inbox"
         )
     return table
-
-
-def _make(path: Path) -> None:
-    if path.exists() and not (path.is_dir() and not any(path.iterdir())):
-        raise TidingsError(f"{path}: there is something else here, no inbox")
-    try:
-        DeltaTable.create(path, COLUMNS, partition_by=["day"])
-    except Exception as problem:
-        raise TidingsError(f"{path}: no inbox can be made here: {first_line(problem)}") from None

@@ -13,7 +13,7 @@ METRICS: Final = "deliveries"
 """The name under which Spark adds up what a query delivers: matched, delivered, refused, time."""
 
 
-class Report(NamedTuple):
+class DeliverReport(NamedTuple):
     """How delivering goes on."""
 
     events: int = 0
@@ -45,7 +45,7 @@ class Tally:
     def __init__(self) -> None:
         self._began = self._at = monotonic()
         self._last = -1
-        self._report = Report()
+        self._report = DeliverReport()
 
     def add(self, news: list[Any]) -> None:
         """What there is to tell of the last batches, some of which may be known."""
@@ -77,7 +77,7 @@ class Tally:
             self._report = self._report._replace(rate=events / max(now - self._at, 1e-9))
             self._at = now
 
-    def report(self, known: Registrations) -> Report:
+    def report(self, known: Registrations) -> DeliverReport:
         """All so far; others may be changing what is known."""
         return self._report._replace(
             seconds=monotonic() - self._began,

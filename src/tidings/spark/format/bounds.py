@@ -10,12 +10,12 @@ from collections.abc import Set
 
 import msgspec
 
+from tidings.client import Login
 from tidings.events import TidingsError
 from tidings.protocol.epochs import comes_after, is_closed
 from tidings.protocol.requests import Cursor, Since
-from tidings.spark.format.options import Reading
+from tidings.spark.format.options import ReadOptions
 from tidings.spark.streams.absence import gap
-from tidings.spark.streams.broker import Broker
 from tidings.spark.streams.places import ends, ticks_before
 
 
@@ -35,9 +35,9 @@ class Bounds(msgspec.Struct, frozen=True):
         return msgspec.json.decode(text, type=cls)
 
 
-def find_bounds(options: Reading) -> Bounds:
+def find_bounds(options: ReadOptions) -> Bounds:
     """Where the streams are that can be reached now; `TidingsError` if one that is named cannot."""
-    last = ends(options.broker)
+    last = ends(options.login)
     _check_known("since", options.since, last)
     _check_known("until", options.until, last)
     match options.until:
@@ -48,7 +48,7 @@ def find_bounds(options: Reading) -> Bounds:
         case "begin":
             raise TidingsError("option until: begin is where everything starts")
         case moment:
-            found = _ticks_before(options.broker, moment, last.keys())
+            found = _ticks_before(options.login, moment, last.keys())
             end = {s: min(t, found[s]) for s, t in last.items()}
     start = dict(options.since) if isinstance(options.since, dict) else {}
     for stream in lost(start, last):
@@ -58,7 +58,7 @@ def find_bounds(options: Reading) -> Bounds:
     start |= {s: 0 for s in end.keys() - start.keys() if comes_after(s, start)}
     # What is found by time may lie behind `last`, which is older: then there is nothing yet.
     since = options.since if isinstance(options.since, float) else 0.0
-    start |= _ticks_before(options.broker, since, end.keys() - start.keys())
+    start |= _ticks_before(options.login, since, end.keys() - start.keys())
     return Bounds(start, end)
 
 
@@ -73,9 +73,9 @@ def left(stream: str, last: Cursor) -> int:
     return last[stream] if is_closed(stream, last) else 0
 
 
-def _ticks_before(broker: Broker, since: float, streams: Set[str]) -> Cursor:
-    """The same as `ticks_before`, of all these streams."""
-    found = ticks_before(broker, since, streams)
+def _ticks_before(login: Login, since: float, streams: Set[str]) -> Cursor:
+    """What `ticks_before` says; `TidingsError` if one of the streams cannot be reached."""
+    found = ticks_before(login, since, streams)
     for stream in sorted(streams - found.keys()):
         raise TidingsError(f"stream {stream} cannot be reached any more; is its broker up?")
     return found

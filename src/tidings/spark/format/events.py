@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from tidings.client.positions import Beginning, beginning, cursor_text
 from tidings.events import Filter, TidingsError
+from tidings.protocol.cursors import Beginning, beginning, cursor_text
 from tidings.spark.format.bounds import find_bounds
 from tidings.spark.format.lake_reader import question
 from tidings.spark.format.options import AS_OF, folder_of, reading, time_text
@@ -38,7 +38,7 @@ class Events:
         What the DataFrame is asked further, such as another `where`, is Spark's, about columns.
         `FilterError` shows what of a text is no filter.
         """
-        wanted = Filter.parse(filter) if isinstance(filter, str) else filter
+        wanted = Filter.of(filter)
         if not isinstance(wanted, Filter):
             raise TidingsError(
                 f'where takes a filter, such as "price > 50", and not a {type(wanted).__name__}; '

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Final, Literal, cast
 from urllib.parse import unquote, urlsplit
 
-from tidings.client.positions import beginning
+from tidings.client import Login
 from tidings.events import Filter, TidingsError
 from tidings.protocol.addresses import DEFAULT_URL, parse_url
+from tidings.protocol.cursors import beginning
 from tidings.protocol.requests import Since
-from tidings.spark.streams.broker import Broker, OnGap
+from tidings.spark.streams.absence import OnGap
 
 _BOTH: Final = ("url", "token", "timeout", "authority")
 _READING: Final = (
@@ -42,10 +43,10 @@ _SPARKS: Final = frozenset({"checkpointlocation", "queryname"})
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReadOptions:
     """What to read, and how."""
 
-    broker: Broker
+    login: Login
     filter: Filter
     since: Since
     until: Since
@@ -56,7 +57,7 @@ class Reading:
     partition: int
     """Ticks of a stream that make a task of a batch."""
     subscriptions: str | None = None
-    """A lake of registrations: only what they want is read, and who wants it."""
+    """A lake of registrations: only what they want is read, and which of them want it."""
     deliver: bool = False
     """Whether to publish what is wanted for those who want it; rows are then counts."""
     dead_letters: str | None = None
@@ -64,10 +65,10 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Writing:
+class WriteOptions:
     """Where to publish, and what to keep for it."""
 
-    broker: Broker
+    login: Login
     staging: str | None
     """A folder that the driver and all workers can reach."""
     dead_letters: str | None
@@ -79,7 +80,7 @@ class Writing:
     """The columns by which a row is known that is not published."""
 
 
-def reading(options: Mapping[str, str], *, is_stream: bool) -> Reading:
+def reading(options: Mapping[str, str], *, is_stream: bool) -> ReadOptions:
     """The options of a source; `TidingsError` says what is wrong with them."""
     said = _known(options, _READING, more=_UNTOLD)
     if is_stream and "until" in said:
@@ -93,11 +94,11 @@ def reading(options: Mapping[str, str], *, is_stream: bool) -> Reading:
         _check_delivering(said)
     elif "deadLetters" in said:
         raise TidingsError(
-            "option deadLetters: who reads publishes nothing that could be refused, but with "
+            "option deadLetters: reading publishes nothing that could be refused, but with "
             "deliver = true; leave it out"
         )
-    return Reading(
-        broker=_broker(said),
+    return ReadOptions(
+        login=_login(said),
         filter=Filter.parse(said["filter"]) if "filter" in said else Filter.all(),
         since=_place("since", said, None if is_stream else "begin"),
         until=_place("until", said, None),
@@ -127,15 +128,15 @@ def may_be_batch(options: Mapping[str, str]) -> bool:
     return {name.lower() for name in options}.isdisjoint(name.lower() for name in others)
 
 
-def writing(options: Mapping[str, str]) -> Writing:
+def writing(options: Mapping[str, str]) -> WriteOptions:
     """The options of a sink; `TidingsError` says what is wrong with them."""
     said = _known(options, _WRITING)
-    broker = _broker(said)
-    _check_single(broker)
+    login = _login(said)
+    _check_single(login)
     checkpoint = options.get("checkpointLocation")
     folder = said.get("staging") or (None if checkpoint is None else f"{checkpoint}/tidings")
-    return Writing(
-        broker=broker,
+    return WriteOptions(
+        login=login,
         staging=None if folder is None else folder_of("staging", folder),
         dead_letters=_folder("deadLetters", said),
         most=_count("maxEventBytes", said.get("maxEventBytes", str(1 << 20))),
@@ -148,13 +149,13 @@ def _check_delivering(said: Mapping[str, str]) -> None:
     for needed in ("subscriptions", "deadLetters"):
         if needed not in said:
             raise TidingsError(f"option deliver: it needs the option {needed}, too")
-    _check_single(_broker(said))
+    _check_single(_login(said))
 
 
-def _check_single(broker: Broker) -> None:
-    if len(parse_url(broker.url).addresses) > 1:
+def _check_single(login: Login) -> None:
+    if len(parse_url(login.url).addresses) > 1:
         raise TidingsError(
-            f"option url: {broker.url} names several brokers, but only one of them can know what "
+            f"option url: {login.url} names several brokers, but only one of them can know what "
             "was published already; give one"
         )
 
@@ -183,7 +184,7 @@ def refuse_path(option: str) -> None:
         )
 
 
-def _broker(said: Mapping[str, str]) -> Broker:
+def _login(said: Mapping[str, str]) -> Login:
     url = said.get("url", DEFAULT_URL)
     parse_url(url)
     text = said.get("timeout", "30")
@@ -193,7 +194,7 @@ def _broker(said: Mapping[str, str]) -> Broker:
         timeout = -1.0
     if not 0 < timeout < 1e6:
         raise TidingsError(f"option timeout: {text!r} is no number of seconds")
-    return Broker(url, said.get("token"), timeout, said.get("authority"))
+    return Login(url, said.get("token"), said.get("authority"), timeout)
 
 
 def _place(name: str, said: Mapping[str, str], default: Since) -> Since:

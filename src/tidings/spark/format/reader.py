@@ -31,15 +31,16 @@ from pyspark.sql.types import StructType
 
 from tidings.events import TidingsError
 from tidings.events.values import parse_time
+from tidings.protocol.cursors import merged
 from tidings.protocol.epochs import comes_after
 from tidings.protocol.requests import Cursor
 from tidings.spark.bulk.judging import Judged, Table, index_of, wanted
 from tidings.spark.bulk.publishing import TICKS, Delivering, delivered, lanes
 from tidings.spark.format.bounds import Bounds, left, lost
-from tidings.spark.format.options import Reading, time_text
+from tidings.spark.format.options import ReadOptions, time_text
 from tidings.spark.format.rows import RowBatches
 from tidings.spark.streams.absence import gap
-from tidings.spark.streams.places import ends, ends_at, merged, ticks_before
+from tidings.spark.streams.places import ends, ends_at, ticks_before
 from tidings.spark.streams.reading import read
 from tidings.spark.streams.stretch import Stretch, split
 from tidings.spark.workers import settle
@@ -51,7 +52,7 @@ _BEGIN: Final = "begin"
 class BatchReader(DataSourceReader):
     """Reads what lies between two places in the streams."""
 
-    def __init__(self, options: Reading, bounds: Bounds, schema: StructType) -> None:
+    def __init__(self, options: ReadOptions, bounds: Bounds, schema: StructType) -> None:
         RowBatches(schema)  # is there such a column?
         self._options, self._bounds, self._schema = options, bounds, schema
 
@@ -59,7 +60,7 @@ class BatchReader(DataSourceReader):
         options, start, end = self._options, self._bounds.start, self._bounds.end
         if not options.filter.conjunctions:
             return []
-        others = merged(end, ends(options.broker))  # by now they may be far ahead
+        others = merged(end, ends(options.login))  # by now they may be far ahead
         return split(start, end, others, most=options.partition)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -69,7 +70,7 @@ class BatchReader(DataSourceReader):
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads the streams as they grow."""
 
-    def __init__(self, options: Reading, schema: StructType) -> None:
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
         if not options.deliver:
             RowBatches(schema, judged=options.subscriptions is not None)
         self._options, self._schema = options, schema
@@ -142,7 +143,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _batches(partition, self._options, self._schema)
 
     def _ends(self) -> Cursor:
-        self._broker, last = ends_at(self._options.broker)
+        self._broker, last = ends_at(self._options.login)
         return last
 
     # -- offsets -------------------------------------------------------------------------------
@@ -194,7 +195,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         next_ = {s: 0 for s in end.keys() - known if comes_after(s, known)}
         new = end.keys() - known - next_.keys()
         since = 0.0 if start["since"] == _BEGIN else parse_time(start["since"]).timestamp()
-        found = ticks_before(self._options.broker, since, new)
+        found = ticks_before(self._options.login, since, new)
         return {s: min(end[s], tick) for s, tick in found.items()} | next_
 
 
@@ -230,7 +231,7 @@ def _shares(start: Cursor, end: Cursor, most: int) -> Cursor:
 
 
 def _batches(
-    partition: InputPartition, options: Reading, schema: StructType
+    partition: InputPartition, options: ReadOptions, schema: StructType
 ) -> Iterator[pa.RecordBatch]:
     filter = options.filter
     fail, is_judged = options.on_mismatch == "fail", options.subscriptions is not None
@@ -240,7 +241,7 @@ def _batches(
             assert options.dead_letters is not None
             yield from delivered(
                 partition,
-                options.broker,
+                options.login,
                 filter,
                 on_gap=options.on_gap,
                 subscriptions=options.subscriptions,
@@ -250,12 +251,12 @@ def _batches(
             assert options.subscriptions is not None
             index = index_of(options.subscriptions, cursor)
             rows = RowBatches(schema, fail=fail, judged=is_judged)
-            for events in read(stretch, options.broker, filter, on_gap=options.on_gap):
+            for events in read(stretch, options.login, filter, on_gap=options.on_gap):
                 found = dict(wanted([event.notification for event in events], index))
                 if found:
                     yield rows.batch([events[place] for place in found], list(found.values()))
         case Stretch():  # else there is nothing to read
             rows = RowBatches(schema, fail=fail)
-            for events in read(partition, options.broker, filter, on_gap=options.on_gap):
+            for events in read(partition, options.login, filter, on_gap=options.on_gap):
                 yield rows.batch(events)
     settle()

@@ -48,10 +48,10 @@ from tidings.spark.format.variants import variants
 GENERIC: Final = (
     "id STRING, stream STRING, tick BIGINT, time TIMESTAMP, attributes MAP<STRING,VARIANT>"
 )
-"""The columns, if no others are asked for."""
+"""The columns that are read if no others are asked for."""
 MATCHES: Final = "matches"
 JUDGED: Final = f"{GENERIC}, {MATCHES} ARRAY<STRING>"
-"""The same where events are judged by subscriptions."""
+"""The columns that are read of events that are judged, if no others are asked for."""
 
 _MISFIT: Final = object()
 _EXACT: Final = Context(prec=76)
@@ -80,7 +80,7 @@ class RowBatches:
     def __init__(self, schema: StructType, *, fail: bool = False, judged: bool = False) -> None:
         """With `fail`, a value that does not fit is a `TidingsError` instead of null.
 
-        If events are `judged`, the column `matches` is who wants them.
+        If events are `judged`, the column `matches` has the names of those that want them.
         """
         self._fail, self._is_judged = fail, judged
         self._schema = to_arrow_schema(schema, timezone="UTC")
@@ -155,7 +155,7 @@ def _as_it_is(value: Any) -> Any:
 def _check_matches(kind: DataType) -> None:
     if kind != ArrayType(StringType()):
         raise TidingsError(
-            f"column {MATCHES} is who wants the event, and is ARRAY<STRING>, not "
+            f"column {MATCHES} has the names of those that want the event: ARRAY<STRING>, not "
             f"{kind.simpleString().upper()}"
         )
 

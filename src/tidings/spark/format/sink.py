@@ -31,10 +31,10 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from tidings.client import Client, PublishRefusedForNow, connect
+from tidings.client import Client, PublishRefusedForNow
 from tidings.events import Notification, TidingsError
 from tidings.spark.format.notifications import PLAIN, Notifications
-from tidings.spark.format.options import Writing
+from tidings.spark.format.options import WriteOptions
 from tidings.spark.format.staging import Manifest, Row, Staging
 from tidings.spark.letters import DeadLetters
 
@@ -66,7 +66,7 @@ class _Writer:
     _resumes: bool
     """Whether another process goes on if this one is killed, under the same session's name."""
 
-    def __init__(self, options: Writing, schema: StructType, *, overwrite: bool) -> None:
+    def __init__(self, options: WriteOptions, schema: StructType, *, overwrite: bool) -> None:
         if overwrite:
             raise TidingsError("what is published stays published: use mode append, or update")
         self._options = options
@@ -125,14 +125,8 @@ class _Writer:
     async def _published(
         self, staging: Staging, manifest: Manifest | None, messages: Sequence[Staged], batch: int
     ) -> None:
-        broker = self._options.broker
-        client = await connect(
-            broker.url,
-            token=broker.token,
-            name=f"spark-{staging.folder.name}" if self._resumes else None,
-            tls=broker.authority,
-            wait=broker.timeout,
-        )
+        login = self._options.login
+        client = await login.client(f"spark-{staging.folder.name}" if self._resumes else None)
         try:
             await self._advertise(client)
             if manifest is None:
@@ -143,7 +137,7 @@ class _Writer:
             if client.broker != manifest.broker or not 0 <= done <= manifest.total:
                 raise TidingsError(
                     f"batch {batch} was being published at broker {manifest.broker}, behind number "
-                    f"{manifest.behind}; the one at {broker.url} is {client.broker} and knows "
+                    f"{manifest.behind}; the one at {login.url} is {client.broker} and knows "
                     f"number {client.kept} of {client.name}: what of it was published cannot be "
                     "known"
                 )
@@ -159,15 +153,15 @@ class _Writer:
             )
 
     async def _advertise(self, client: Client) -> None:
-        broker, offered = self._options.broker, self._options.advertise
+        login, offered = self._options.login, self._options.advertise
         if offered is None:
             return
         try:
-            async with asyncio.timeout(broker.timeout):
+            async with asyncio.timeout(login.timeout):
                 await client.advertise(offered)
         except TimeoutError:
             raise TidingsError(
-                f"the broker at {broker.url} has not answered within {broker.timeout:g} seconds; "
+                f"the broker at {login.url} has not answered within {login.timeout:g} seconds; "
                 "nothing more is published"
             ) from None
 
@@ -209,7 +203,7 @@ class _Writer:
 
         said = (row.notification for row in rows)
         work = asyncio.create_task(client.publish_many(said, on_refused=refuse))
-        timeout = self._options.broker.timeout
+        timeout = self._options.login.timeout
         kept, moved_at = client.kept, monotonic()
         while not (await asyncio.wait([work], timeout=_LOOK))[0]:
             if client.kept != kept:
@@ -218,7 +212,7 @@ class _Writer:
                 work.cancel()
                 done = max(0, kept - manifest.behind)
                 raise TidingsError(
-                    f"the broker at {self._options.broker.url} has kept nothing for "
+                    f"the broker at {self._options.login.url} has kept nothing for "
                     f"{timeout:g} seconds; {self._prospect(manifest, done)}"
                 )
         work.result()
@@ -263,7 +257,7 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
 
     _resumes = True
 
-    def __init__(self, options: Writing, schema: StructType, *, overwrite: bool) -> None:
+    def __init__(self, options: WriteOptions, schema: StructType, *, overwrite: bool) -> None:
         super().__init__(options, schema, overwrite=overwrite)
         if options.staging is None:
             raise TidingsError(
@@ -300,7 +294,7 @@ class BatchWriter(_Writer, DataSourceArrowWriter):
 
     _resumes = False
 
-    def __init__(self, options: Writing, schema: StructType, *, overwrite: bool) -> None:
+    def __init__(self, options: WriteOptions, schema: StructType, *, overwrite: bool) -> None:
         super().__init__(options, schema, overwrite=overwrite)
         shared = Path(tempfile.gettempdir()) / f"tidings-staging-{os.getuid()}"
         self._folder = options.staging or str(shared)

@@ -29,10 +29,10 @@ from uuid import uuid4
 import msgspec
 
 from tidings.events import Notification, TidingsError
+from tidings.lakes.files import synced
 from tidings.protocol.messages import Event
 from tidings.protocol.records import pack_notification
 from tidings.protocol.wire import pack, unpack
-from tidings.spark.disk import sync_folder
 
 _RECORD: Final = 1_000
 """Rows of a record, at most."""
@@ -103,7 +103,7 @@ class Staging:
             _write(file, part)
             file.flush()
             os.fsync(file.fileno())
-        sync_folder(self._rows)
+        synced(self._rows)
         return name, count, largest
 
     # -- in the driver -------------------------------------------------------------------------
@@ -137,7 +137,7 @@ class Staging:
             file.flush()
             os.fsync(file.fileno())
         fresh.rename(path)
-        sync_folder(path.parent)
+        synced(path.parent)
 
     def events(self, files: Sequence[str], *, skip: int = 0) -> Iterator[Row]:
         """The rows in the files, but for those to skip at the beginning."""

@@ -13,7 +13,7 @@ than 28 digits, and knows days, which events do not.) Nothing here knows of Spar
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from itertools import accumulate, chain
 from struct import Struct
@@ -22,7 +22,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from tidings.events import TidingsError
-from tidings.events.values import Truth, element_order
+from tidings.events.values import EPOCH, Truth, element_order, microseconds
 
 _SHORT, _OBJECT, _ARRAY = 1, 2, 3
 """What the two lowest bits of the first byte say; the others say more. 0 is any other scalar."""
@@ -38,7 +38,6 @@ _DOUBLE: Final = Struct("<Bd")
 _SIZED: Final = Struct("<BI")
 _MOST: Final = 10**38
 """A decimal is smaller."""
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NO_NAMES: Final = b"\x01\x00\x00"
 """The metadata of a variant, which are the names that occur in it: version 1, none."""
 _DEEPEST: Final = 200
@@ -111,9 +110,7 @@ def _double(value: Any) -> bytes:
 
 
 def _time(value: Any) -> bytes:
-    since = value - _EPOCH
-    seconds = since.days * 86_400 + since.seconds
-    return _BIGINT.pack(12 << 2, seconds * 1_000_000 + since.microseconds)
+    return _BIGINT.pack(12 << 2, microseconds(value))
 
 
 def _set(value: Any) -> bytes:
@@ -293,7 +290,7 @@ def _decode_date(value: bytes, at: int) -> datetime:
 
 def _after_epoch(**since: int) -> datetime:
     try:
-        return _EPOCH + timedelta(**since)
+        return EPOCH + timedelta(**since)
     except OverflowError:
         raise TidingsError("a time of an event lies in the years 1 to 9999") from None
 

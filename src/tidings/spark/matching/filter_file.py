@@ -31,7 +31,7 @@ from tidings.events.strings import NO_TYPES, Types
 from tidings.events.values import element, scalar
 from tidings.matching.lines import Lines
 from tidings.matching.named import NamedIndex, Names, names_of
-from tidings.matching.source import NEVER, Source
+from tidings.matching.source import FILTERS, NEVER, Source
 
 __all__ = ["index_of", "keys", "read", "write"]
 
@@ -39,15 +39,6 @@ FORMAT: Final = "tidings filters"
 VERSION: Final = 2
 _KEPT: Final = 4
 """Files of which a process keeps the indexes: those that were asked last."""
-_ARRAYS: Final = (
-    "conj_row",
-    "cond_off",
-    "cond_line",
-    "cond_inside",
-    "cut_off",
-    "codes",
-    "sides",
-)
 _ALIGNED: Final = 64
 
 
@@ -67,7 +58,7 @@ def _packed(filters: Mapping[Any, Filter]) -> list[bytes]:
     lines = Lines()
     source = Source.encode(enumerate(filters.values()), lines)
     names = names_of(list(filters))
-    arrays: dict[str, Any] = {name: getattr(source, name) for name in _ARRAYS}
+    arrays: dict[str, Any] = {name: getattr(source, name) for name in FILTERS}
     arrays |= {f"names {n}": np.frombuffer(b, np.uint8) for n, b in _buffers(names)}
     places: dict[str, tuple[str, int, int]] = {}
     at = 0
@@ -151,7 +142,7 @@ class FilterFile:
             keys=np.arange(count, dtype=np.int32),
             died=np.full(count, NEVER, np.int64),
             rest=_rest(values),
-            **{name: arrays[name] for name in _ARRAYS},
+            **{name: arrays[name] for name in FILTERS},
         )
 
     @staticmethod

@@ -31,7 +31,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tidings.client.positions import Beginning, cursor_text
 from tidings.events import Filter, TidingsError
 from tidings.events.encoding import encode_json
 from tidings.events.strings import Types
@@ -39,11 +38,12 @@ from tidings.lakes.grouping import names_in
 from tidings.lakes.portions import Portion, portions
 from tidings.lakes.pruning import Place, Window
 from tidings.lakes.search import Question, schema_of
+from tidings.protocol.cursors import Beginning, cursor_text
 from tidings.spark.failures import cause
 from tidings.spark.jobs import carry_out
 from tidings.spark.matching import filter_file
 from tidings.spark.matching.asking import KINDS, kind_of
-from tidings.spark.matching.parts import Stored, cut, needed
+from tidings.spark.matching.filter_parts import StoredPart, cut, needed
 from tidings.spark.matching.report import Summary, moment, report, span
 from tidings.spark.matching.tasks import Done, FilterCounts, Job, Task, counted, files_of, perform
 from tidings.spark.workers import settle
@@ -87,7 +87,7 @@ class About(msgspec.Struct, frozen=True):
     since: Place
     until: Place
     portions: list[Portion]
-    parts: list[Stored]
+    parts: list[StoredPart]
     valued: int
     attributes: list[str]
 
@@ -214,7 +214,7 @@ class MatchFolder:
             until=question.window.until,
             portions=portions(question.lake, files),
             parts=[
-                Stored(
+                StoredPart(
                     filter_file.write(p.filters, self._folder / "filters").name,
                     sorted(names_in(p.filters.values())),
                     p.number,

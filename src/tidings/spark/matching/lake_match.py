@@ -2,8 +2,8 @@
 them, and those that nobody wants do not travel at all.
 
 Tasks read files of the lake, ask an index and give lists of keys. A set of filters that is too
-large for one process is in parts (see `parts`): then each task is for some files and one part,
-tasks of one part follow each other, and a process holds the index of one part at a time.
+large for one process is in parts (see `filter_parts`): then each task is for some files and one
+part, tasks of one part follow each other, and a process holds the index of one part at a time.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tidings.spark.columns.attributes import quoted
 from tidings.spark.format.lake_reader import LakeReader, Share, plain_columns
 from tidings.spark.matching import filter_file
 from tidings.spark.matching.asking import Asking, kind_of
-from tidings.spark.matching.parts import Concerned, Part, Stored, cut, needed
+from tidings.spark.matching.filter_parts import Concerned, FilterPart, StoredPart, cut, needed
 from tidings.spark.matching.sending import received, sent
 from tidings.spark.workers import settle
 
@@ -46,7 +46,7 @@ SPARK_KINDS: Final[Mapping[str, DataType]] = {
 }
 
 
-class Plan(msgspec.Struct, frozen=True):
+class MatchPlan(msgspec.Struct, frozen=True):
     """What to match with what."""
 
     lake: str
@@ -60,7 +60,7 @@ class Plan(msgspec.Struct, frozen=True):
     """What the list of keys is called."""
     kind: str
     """What keys are, in Spark's words."""
-    parts: list[Stored]
+    parts: list[StoredPart]
     valued: int
     attributes: list[str]
     keep: bool
@@ -79,7 +79,7 @@ class Plan(msgspec.Struct, frozen=True):
         return msgspec.json.encode(self).decode()
 
 
-def schema_for(plan: Plan, held: pa.Schema) -> StructType:
+def schema_for(plan: MatchPlan, held: pa.Schema) -> StructType:
     """The columns that come of it."""
     unknown = [name for name in plan.columns if name not in held.names]
     if unknown:
@@ -119,7 +119,7 @@ def match_lake(
     divided = cut(filters, 1 if memory is None else needed(filters, memory))
     is_joined = combine and len(divided.parts) > 1
     columns = list(dict.fromkeys([*wanted.columns, "id"] if is_joined else wanted.columns))
-    plan = Plan(
+    plan = MatchPlan(
         lake=str(question.lake),
         version=question.version,
         filter=str(sent(spark, {"": question.filter}, folder)),
@@ -148,9 +148,9 @@ def match_lake(
     )
 
 
-def _stored(spark: SparkSession, part: Part, folder: str | Path | None) -> Stored:
+def _stored(spark: SparkSession, part: FilterPart, folder: str | Path | None) -> StoredPart:
     path = sent(spark, part.filters, folder)
-    return Stored(str(path), sorted(names_in(part.filters.values())), part.number)
+    return StoredPart(str(path), sorted(names_in(part.filters.values())), part.number)
 
 
 class LakeMatches(DataSource):
@@ -167,14 +167,14 @@ class LakeMatches(DataSource):
     def reader(self, schema: StructType) -> MatchReader:
         return MatchReader(self._plan(), schema)
 
-    def _plan(self) -> Plan:
-        return msgspec.json.decode(self.options["plan"], type=Plan)
+    def _plan(self) -> MatchPlan:
+        return msgspec.json.decode(self.options["plan"], type=MatchPlan)
 
 
 class MatchReader(LakeReader):
     """Reads a lake, and gives what matches."""
 
-    def __init__(self, plan: Plan, schema: StructType) -> None:
+    def __init__(self, plan: MatchPlan, schema: StructType) -> None:
         *fields, _ = schema.fields
         super().__init__(plan.question, StructType(fields))
         self._plan = plan
@@ -208,7 +208,7 @@ class MatchReader(LakeReader):
                 yield pa.RecordBatch.from_arrays([*arrays, keys], schema=pa.schema(fields))
         settle()
 
-    def _index_of(self, part: Stored) -> NamedIndex:
+    def _index_of(self, part: StoredPart) -> NamedIndex:
         path = Path(part.path)
         path = received(path) if self._plan.is_sent else path
         return filter_file.index_of(path, alone=len(self._plan.parts) > 1)

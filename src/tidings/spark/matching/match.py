@@ -15,18 +15,27 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
+from pyspark.sql.pandas.functions import arrow_udf
+
 from tidings.events import Filter, Notification, TidingsError
-from tidings.lakes.grouping import names_in
+from tidings.lakes.grouping import Grouping, names_in
 from tidings.lakes.layout import REST
+from tidings.lakes.search import Question
+from tidings.protocol.cursors import Beginning
+from tidings.spark.columns.attributes import attributes, has_all_attributes, quoted
+from tidings.spark.columns.expressions import condition, either
+from tidings.spark.columns.lake_columns import columns_in, fields_in, is_lake
+from tidings.spark.format.variants import records
 from tidings.spark.matching import filter_file
+from tidings.spark.matching.asking import KINDS, Asking, kind_of
+from tidings.spark.matching.lake_match import Wanted, match_lake
 from tidings.spark.matching.sending import received, sent
 from tidings.spark.workers import settle
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
-
-    from tidings.client.positions import Beginning
-    from tidings.lakes.grouping import Grouping
     from tidings.lakes.lake import Lake
 
 FEW: Final = 16
@@ -79,18 +88,13 @@ def match(
         match(quotes, {"falling": "symbol = 'DIS' AND change < 0"})
         match("lake", filters, columns=["id", "price"], since="2026-11-01", memory=2**30)
     """
-    from pyspark.sql import DataFrame
-
     if not isinstance(filters, Mapping):
         raise TidingsError(
             "filters are a mapping of keys to filters, such as {'falling': 'change < 0'}; "
             f"this is a {type(filters).__name__}"
         )
-    wanted = {k: Filter.parse(f) if isinstance(f, str) else f for k, f in filters.items()}
+    wanted = {key: Filter.of(filter_) for key, filter_ in filters.items()}
     if not isinstance(events, DataFrame):
-        from tidings.lakes.search import Question
-        from tidings.spark.matching.lake_match import Wanted, match_lake
-
         path = events if isinstance(events, str | Path) else events.path
         question = Question.of(path, filter, since, until)
         shown = Wanted(keep, column, ORIGIN if columns is None else tuple(columns))
@@ -111,13 +115,6 @@ def _of_frame(
     few: int,
     folder: str | Path | None,
 ) -> DataFrame:
-    from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
-
-    from tidings.lakes.grouping import Grouping
-    from tidings.spark.columns.attributes import attributes, has_all_attributes, quoted
-    from tidings.spark.columns.expressions import condition
-    from tidings.spark.columns.lake_columns import columns_in, fields_in, is_lake
-
     if column.lower() in map(str.lower, df.columns):
         raise TidingsError(f"the DataFrame has a column {column!r} already; name another one")
     grouping: Grouping | None = None
@@ -141,11 +138,6 @@ def _of_frame(
 
 
 def _natively(df: DataFrame, conditions: dict[Any, Column], keep: bool, column: str) -> DataFrame:
-    from pyspark.sql import functions as F  # noqa: N812
-
-    from tidings.spark.columns.expressions import either
-    from tidings.spark.matching.asking import kind_of
-
     kind = kind_of(list(conditions))
     keys = [F.when(condition, F.lit(key)) for key, condition in conditions.items()]
     found = F.array_compact(F.array(*keys)).cast(f"array<{kind}>")
@@ -161,13 +153,6 @@ def _asking(
     grouping: Grouping | None = None,
 ) -> Column:
     """The keys that an index finds for each row of these columns; grouped first, if need be."""
-    import pyarrow as pa
-    from pyspark.sql import functions as F  # noqa: N812
-    from pyspark.sql.pandas.functions import arrow_udf
-
-    from tidings.spark.format.variants import records
-    from tidings.spark.matching.asking import KINDS, Asking, kind_of
-
     names, fields = columns
     kind = kind_of(list(filters))  # before they are sent, so that what is wrong is said
     path = sent(spark, filters, folder)

@@ -7,9 +7,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from tidings.client.positions import cursor_text
-from tidings.lakes.layout import EPOCH, MICROSECOND
+from tidings.events.values import EPOCH, MICROSECOND
 from tidings.lakes.pruning import Place, Window
+from tidings.protocol.cursors import cursor_text
 
 _TIME: Final = "%Y-%m-%d %H:%M:%S"
 

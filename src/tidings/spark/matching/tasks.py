@@ -26,7 +26,7 @@ from tidings.lakes.sifting import Sieve
 from tidings.matching.named import NamedIndex, ends
 from tidings.spark.matching import filter_file
 from tidings.spark.matching.asking import KINDS, Asking
-from tidings.spark.matching.parts import Concerned, Stored
+from tidings.spark.matching.filter_parts import Concerned, StoredPart
 
 _CODES: Final = pa.dictionary(pa.int32(), pa.string())
 _EVENTS: Final = (
@@ -43,7 +43,7 @@ class Task(NamedTuple):
 
     number: int
     portion: Portion
-    part: Stored
+    part: StoredPart
     is_first: bool
     """Whether this is the first that looks at these events: filters may be in parts."""
 

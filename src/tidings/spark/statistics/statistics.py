@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 _TASKS: Final = 4
 """Tasks for each core, if there are files enough: the last ones then end together."""
 
-Progress = Callable[[int, int], None]
+OnProgress = Callable[[int, int], None]
 """Takes the number of events that were looked at, and the number of all."""
 Found = tuple[Sketch, Counts | None]
 """What some events say; of filters, if there are any."""
@@ -81,7 +81,7 @@ def statistics(
     filters: Mapping[str, Filter] | None = None,
     *,
     owner: Owner = broker_of,
-    progress: Progress = lambda done, total: None,
+    progress: OnProgress = lambda done, total: None,
 ) -> Findings:
     """What the events of a lake are like, and what filters would make of them.
 
@@ -161,7 +161,7 @@ def _rows(files: Iterable[Piece]) -> int:
     return sum(file.rows for file in files)
 
 
-def _alone(job: _Job, asked: _Asked, progress: Progress) -> Iterator[Found]:
+def _alone(job: _Job, asked: _Asked, progress: OnProgress) -> Iterator[Found]:
     selectivity = Selectivity(*asked) if asked[0] else None
     done, total = 0, _rows(job.files)
     for file in job.files:
@@ -170,7 +170,7 @@ def _alone(job: _Job, asked: _Asked, progress: Progress) -> Iterator[Found]:
         progress(done, total)
 
 
-def _spread(spark: SparkSession, job: _Job, asked: _Asked, progress: Progress) -> Iterator[Found]:
+def _spread(spark: SparkSession, job: _Job, asked: _Asked, progress: OnProgress) -> Iterator[Found]:
     context = spark.sparkContext
     tasks = min(len(job.files), _TASKS * context.defaultParallelism)
     if not tasks:

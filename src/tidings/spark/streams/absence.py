@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from time import monotonic
+from typing import Literal, TypeAlias
 
 from tidings.events import TidingsError
+
+OnGap: TypeAlias = Literal["fail", "continue"]
+"""What to do where events are no longer kept: fail, or continue behind them."""
 
 
 class Gone(TidingsError):  # noqa: N818

@@ -11,11 +11,10 @@ from collections.abc import Callable, Coroutine, Iterable
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 
-from tidings.client import Client, connect
-from tidings.client.positions import read_cursor
+from tidings.client import Client, Login
 from tidings.events import Filter, TidingsError
+from tidings.protocol.cursors import read_cursor
 from tidings.protocol.requests import Cursor
-from tidings.spark.streams.broker import Broker
 
 _T = TypeVar("_T")
 
@@ -27,13 +26,13 @@ _ROOM: Final = 1_000_000
 would be given up meanwhile and made again, and the far one asked again."""
 
 
-def ends(broker: Broker) -> Cursor:
+def ends(login: Login) -> Cursor:
     """The last tick of every stream that can be reached: all up to it is on disk."""
-    return _ask(broker, ends_known_to)
+    return _ask(login, ends_known_to)
 
 
-def ends_at(broker: Broker) -> tuple[str, Cursor]:
-    """The name of the broker, and the same."""
+def ends_at(login: Login) -> tuple[str, Cursor]:
+    """The name of the broker, and the last tick of every stream that can be reached."""
 
     async def ask(client: Client) -> tuple[str, Cursor]:
         last = await ends_known_to(client)
@@ -41,18 +40,18 @@ def ends_at(broker: Broker) -> tuple[str, Cursor]:
             last = await ends_known_to(client)
         return client.broker, last
 
-    return _ask(broker, ask)
+    return _ask(login, ask)
 
 
 async def ends_known_to(client: Client) -> Cursor:
-    """The same, asked by a client that there is."""
+    """The last tick of every stream that can be reached, asked by a client that is open."""
     async with client.subscribe(Filter.none(), since=_LATER) as silence:
         async for _ in silence.until_live():
             pass
         return read_cursor(silence.cursor)
 
 
-def ticks_before(broker: Broker, since: float, streams: Iterable[str]) -> Cursor:
+def ticks_before(login: Login, since: float, streams: Iterable[str]) -> Cursor:
     """Of each stream, the tick behind which lies what was published from a time on.
 
     Time 0 is the beginning: what is kept of the streams. A stream that cannot be reached, or no
@@ -77,7 +76,7 @@ def ticks_before(broker: Broker, since: float, streams: Iterable[str]) -> Cursor
             asked &= _placed(found, events.cursor, last)
         return {s: min(last[s], found.get(s, last[s])) for s in asked}
 
-    return _ask(broker, ask)
+    return _ask(login, ask)
 
 
 def _placed(found: Cursor, told: str, last: Cursor) -> set[str]:
@@ -86,13 +85,11 @@ def _placed(found: Cursor, told: str, last: Cursor) -> set[str]:
     return {s for s, end in last.items() if s in found or cursor.get(s, 0) >= end}
 
 
-def _ask(broker: Broker, question: Callable[[Client], Coroutine[Any, Any, _T]]) -> _T:
+def _ask(login: Login, question: Callable[[Client], Coroutine[Any, Any, _T]]) -> _T:
     async def asked() -> _T:
-        client = await connect(
-            broker.url, token=broker.token, tls=broker.authority, wait=broker.timeout
-        )
+        client = await login.client()
         try:
-            async with asyncio.timeout(broker.timeout):
+            async with asyncio.timeout(login.timeout):
                 return await question(client)
         finally:
             await client.close(within=1.0)
@@ -101,16 +98,6 @@ def _ask(broker: Broker, question: Callable[[Client], Coroutine[Any, Any, _T]]) 
         return asyncio.run(asked())
     except TimeoutError:
         raise TidingsError(
-            f"the broker at {broker.url} has not said within {broker.timeout:g} seconds where "
+            f"the broker at {login.url} has not said within {login.timeout:g} seconds where "
             "its streams are"
         ) from None
-
-
-def merged(*cursors: Cursor) -> Cursor:
-    """The furthest of each stream, by name.
-
-    >>> merged({"paris": 17}, {"paris": 12, "london": 3})
-    {'london': 3, 'paris': 17}
-    """
-    streams = sorted({s for c in cursors for s in c})
-    return {s: max(c[s] for c in cursors if s in c) for s in streams}

@@ -10,22 +10,22 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from typing import Final
 
 import uvloop
 
-from tidings.client import AccessDenied, Client, ConnectionFailed, CursorTooOld, Event, connect
+from tidings.client import AccessDenied, Client, ConnectionFailed, CursorTooOld, Event, Login
 from tidings.client.event import DONE
-from tidings.client.positions import read_cursor
 from tidings.delivery.logs import size
 from tidings.events import Filter, Notification, TidingsError
 from tidings.protocol import Event as NodeEvent
 from tidings.protocol.addresses import parse_url
+from tidings.protocol.cursors import read_cursor
 from tidings.protocol.epochs import broker_of
 from tidings.protocol.records import Rows
 from tidings.spark.interrupts import Stopped
-from tidings.spark.streams.absence import Away, Gone, Patience, gap
-from tidings.spark.streams.broker import Broker, OnGap
+from tidings.spark.streams.absence import Away, Gone, OnGap, Patience, gap
 from tidings.spark.streams.places import ends_known_to
 from tidings.spark.streams.stretch import Stretch
 from tidings.spark.streams.stretch_copy import BYTES, MANY, StretchCopy, can_be_copied
@@ -36,32 +36,32 @@ _GLANCE: Final = 0.5
 
 
 def read(
-    stretch: Stretch, broker: Broker, filter: Filter, *, on_gap: OnGap = "fail"
+    stretch: Stretch, login: Login, filter: Filter, *, on_gap: OnGap = "fail"
 ) -> Iterator[list[Event]]:
     """The events of a stretch that a filter admits, many at a time and in order.
 
     `TidingsError` if the broker stays away for too long, or no longer keeps them.
     """
-    for found in _read(stretch, broker, filter, on_gap, None):
+    for found in _read(stretch, login, filter, on_gap, None):
         yield _events(stretch.stream, found) if isinstance(found, Rows) else found
 
 
 def read_rows(
-    stretch: Stretch, broker: Broker, filter: Filter, *, stop: threading.Event | None = None
+    stretch: Stretch, login: Login, filter: Filter, *, stop: threading.Event | None = None
 ) -> Iterator[Rows]:
-    """The same events in their lightest form, which is twice as fast.
+    """The events of a stretch that a filter admits, in their lightest form: that is twice as fast.
 
     `Gone` if they are no longer kept, with where they are; `Away` if the broker stays away;
     `Stopped` soon after `stop` was set.
     """
-    for found in _read(stretch, broker, filter, "fail", stop):
+    for found in _read(stretch, login, filter, "fail", stop):
         yield found if isinstance(found, Rows) else _rows(found)
 
 
 def _read(
-    stretch: Stretch, broker: Broker, filter: Filter, on_gap: OnGap, stop: threading.Event | None
+    stretch: Stretch, login: Login, filter: Filter, on_gap: OnGap, stop: threading.Event | None
 ) -> Iterator[Rows | list[Event]]:
-    reader = _Reading(stretch, broker, filter, on_gap)
+    reader = _Reading(stretch, login, filter, on_gap)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         # `Runner.run` would write out the last result to find no name for its signal handler.
         run = runner.get_loop().run_until_complete
@@ -113,8 +113,7 @@ def _events(stream: str, rows: Rows) -> list[Event]:
     events: list[Event] = []
     columns = zip(rows.ticks, rows.times, rows.records, strict=True)
     for number, (tick, time, record) in enumerate(columns, start=1):
-        said = Notification.__new__(Notification)  # it was looked at when it was published
-        said.attributes, said.packed = record, None
+        said = Notification.of_canonical(record)  # it was looked at when it was published
         events.append(Event(NodeEvent(stream, tick, said, False, time), {}, number, _NOBODY))
     return events
 
@@ -122,14 +121,14 @@ def _events(stream: str, rows: Rows) -> list[Event]:
 class _Reading:
     """Reads a stretch; all in one thread, so that what was told and what waits belong together."""
 
-    def __init__(self, stretch: Stretch, broker: Broker, filter: Filter, on_gap: OnGap) -> None:
-        self._stretch, self._broker, self._filter = stretch, broker, filter
+    def __init__(self, stretch: Stretch, login: Login, filter: Filter, on_gap: OnGap) -> None:
+        self._stretch, self._login, self._filter = stretch, login, filter
         self._on_gap = on_gap
         self.upto = stretch.start
         """All up to here was taken, or is silence."""
         self._client: Client | None = None
         self._way: StretchSubscription | StretchCopy | None = None
-        self.patience = Patience(broker.timeout)
+        self.patience = Patience(login.timeout)
 
     async def take(self) -> Rows | list[Event] | None:
         """What has come, perhaps nothing; None at the end."""
@@ -155,9 +154,9 @@ class _Reading:
 
     async def _begun(self) -> StretchSubscription | StretchCopy:
         """Copy it from the broker whose stream it is, if that is among those which are known."""
-        broker, client = self._broker, self._client
+        login, client = self._login, self._client
         if client is None:
-            client = self._client = await self._dial(broker.url, min(broker.timeout, _GLANCE))
+            client = self._client = await self._dial(login.url, min(login.timeout, _GLANCE))
         kind: type[StretchSubscription | StretchCopy] = StretchSubscription
         if can_be_copied(self._filter) and (owner := await self._owner(client)) is not None:
             kind, self._client = StretchCopy, owner
@@ -168,10 +167,10 @@ class _Reading:
 
     async def _owner(self, known: Client) -> Client | None:
         """A client of the broker whose stream it is, which cannot move on to another one."""
-        stream, addresses = self._stretch.stream, parse_url(self._broker.url).addresses
+        stream, addresses = self._stretch.stream, parse_url(self._login.url).addresses
         if len(addresses) == 1:
             return known if known.broker == broker_of(stream) else None
-        scheme = self._broker.url.strip().partition("://")[0]
+        scheme = self._login.url.strip().partition("://")[0]
         for address in addresses:
             try:
                 client = await self._dial(f"{scheme}://{address}", 0.0)
@@ -183,8 +182,7 @@ class _Reading:
         return None
 
     async def _dial(self, url: str, wait: float) -> Client:
-        broker = self._broker
-        return await connect(url, token=broker.token, tls=broker.authority, wait=wait)
+        return await replace(self._login, url=url, timeout=wait).client()
 
     def _go_on(self, problem: Gone | Away) -> None:
         """Behind a gap, or at the end where the log is lost, if that may be."""
@@ -196,18 +194,18 @@ class _Reading:
 
     async def _too_long(self) -> Gone | Away:
         """Why nothing comes."""
-        broker, client, stretch = self._broker, self._client, self._stretch
-        waited = f"within {broker.timeout:g} seconds"
+        login, client, stretch = self._login, self._client, self._stretch
+        waited = f"within {login.timeout:g} seconds"
         if client is None or not client.is_connected:
-            return Away(f"{stretch}: the broker at {broker.url} did not come back {waited}")
+            return Away(f"{stretch}: the broker at {login.url} did not come back {waited}")
         with suppress(TimeoutError, TidingsError):
-            async with asyncio.timeout(broker.timeout):
+            async with asyncio.timeout(login.timeout):
                 last = (await ends_known_to(client)).get(stretch.stream, stretch.end)
             if last < stretch.end:
                 return Gone(gap(stretch.stream, stretch.end, last), stretch.end, last)
         return Away(
             f"{stretch}: nothing came behind tick {self.upto} {waited}; "
-            f"is the broker {broker_of(stretch.stream)} up, and linked to the one at {broker.url}?"
+            f"is the broker {broker_of(stretch.stream)} up, and linked to the one at {login.url}?"
         )
 
     async def close(self) -> None:

@@ -8,7 +8,7 @@ from tidings.protocol.requests import Cursor
 
 try:
     from pyspark.sql.datasource import InputPartition
-except ImportError:  # who reads without Spark can do without it
+except ImportError:  # to read without Spark takes none
 
     class InputPartition:  # type: ignore[no-redef]
         """What Spark hands to a task."""

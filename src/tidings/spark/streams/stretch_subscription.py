@@ -6,8 +6,8 @@ import asyncio
 from typing import Final
 
 from tidings.client import Client, CursorTooOld, Event, Subscription, Told
-from tidings.client.positions import read_cursor
 from tidings.events import Filter
+from tidings.protocol.cursors import read_cursor
 from tidings.spark.streams.absence import Patience
 from tidings.spark.streams.stretch import Stretch
 

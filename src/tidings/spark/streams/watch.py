@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from concurrent.futures import Future
 from contextlib import suppress
-from types import TracebackType
 from typing import Final
 
-import uvloop
-
-from tidings.client import connect
+from tidings.client import Login
+from tidings.client.loop_thread import LoopThread
 from tidings.events import TidingsError
 from tidings.protocol.requests import Cursor
-from tidings.spark.streams.broker import Broker
 from tidings.spark.streams.places import ends_known_to
 
 _PAUSES: Final = (0.05, 1.0)
@@ -22,43 +20,35 @@ _PATIENCE: Final = 10.0
 """Seconds for an answer: then it is asked again, since a stream may have gone."""
 
 
-class Watch:
+class EndsWatch:
     """Knows where the streams end, as of a moment ago; use it with `with`.
 
     A broker that goes away is waited for. `TidingsError` if it is not there at the beginning, or
     does not let us in.
     """
 
-    def __init__(self, broker: Broker) -> None:
-        """The broker's timeout is how long it is waited for at the beginning."""
-        self._broker = broker
+    def __init__(self, login: Login) -> None:
+        """The login's timeout is how long the broker is waited for at the beginning."""
+        self._login = login
         self._ends: Cursor | None = None
-        self._failure: BaseException | None = None
         self._news = threading.Event()
-        self._is_closed = False
-        self._over: asyncio.Future[None] | None = None
-        self._loop = uvloop.new_event_loop()
-        self._thread = threading.Thread(target=self._run, name="tidings-watch", daemon=True)
+        self._thread = LoopThread()
+        self._watching: Future[None]
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> EndsWatch:
         self._thread.start()
+        self._watching = self._thread.begin(self._watch())
+        self._watching.add_done_callback(lambda _: self._news.set())
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        problem: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._is_closed = True
-        with suppress(RuntimeError):  # it has ended by itself
-            self._loop.call_soon_threadsafe(self._look)
-        self._thread.join()
+    def __exit__(self, *_: object) -> None:
+        self._watching.cancel()
+        self._thread.stop()
 
     def ends(self) -> Cursor | None:
         """The last tick of each stream that can be reached; None if that is not known yet."""
-        if self._failure is not None:
-            raise self._failure
+        if self._watching.done():
+            self._watching.result()  # why it has ended
         return self._ends
 
     def wait(self, seconds: float) -> None:
@@ -66,55 +56,18 @@ class Watch:
         self._news.wait(seconds)
         self._news.clear()
 
-    def _run(self) -> None:
-        try:
-            with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
-                runner.get_loop().run_until_complete(self._watch())
-        except BaseException as problem:
-            self._failure = problem
-        finally:
-            self._news.set()
-
-    def _look(self) -> None:
-        if self._is_closed and self._over is not None and not self._over.done():
-            self._over.set_result(None)
-
     async def _watch(self) -> None:
-        broker, pause = self._broker, _PAUSES[0]
-        self._over = over = asyncio.get_running_loop().create_future()
-        self._look()
-        dialling = asyncio.ensure_future(
-            connect(broker.url, token=broker.token, tls=broker.authority, wait=broker.timeout)
-        )
-        await asyncio.wait([dialling, over], return_when=asyncio.FIRST_COMPLETED)
-        if not dialling.done():
-            dialling.cancel()
-            return
-        client = dialling.result()
+        client, pause = await self._login.client(), _PAUSES[0]
         try:
-            while not over.done():
-                asked = asyncio.ensure_future(ends_known_to(client))
-                await asyncio.wait(
-                    [asked, over], timeout=_PATIENCE, return_when=asyncio.FIRST_COMPLETED
-                )
-                if asked.done() and self._understood(asked):
-                    pause = _PAUSES[0]
-                else:
-                    pause = min(2 * pause, _PAUSES[1])
-                asked.cancel()
-                await asyncio.wait([asked])
-                await asyncio.wait([over], timeout=pause)
+            while True:
+                found = self._ends
+                with suppress(TidingsError, TimeoutError):
+                    async with asyncio.timeout(_PATIENCE):
+                        found = await ends_known_to(client)
+                pause = _PAUSES[0] if found != self._ends else min(2 * pause, _PAUSES[1])
+                if found != self._ends:
+                    self._ends = found
+                    self._news.set()
+                await asyncio.sleep(pause)
         finally:
             await client.close(within=1.0)
-
-    def _understood(self, asked: asyncio.Future[Cursor]) -> bool:
-        """Whether an answer says something new."""
-        try:
-            found = asked.result()
-        except TidingsError:
-            return False
-        if found == self._ends:
-            return False
-        self._ends = found
-        self._news.set()
-        return True

@@ -1,4 +1,4 @@
-"""Parts: a set of filters cut into smaller ones, each of which concerns some events only.
+"""Filter parts: a set of filters cut into smaller ones, each of which concerns some events only.
 
 A filter that asks for a value, `symbol = 'DIS' AND price > 100`, goes to the part that its value
 is hashed to; an event is shown to the parts that its own values are hashed to. The attribute is
@@ -23,8 +23,8 @@ import pyarrow as pa
 from tidings.events import Conjunction, Constraint, Filter, TidingsError
 from tidings.events.intervals import ORDERS, Intervals
 from tidings.events.strings import Strings
-from tidings.events.values import STRING, domain_of
-from tidings.lakes.layout import EPOCH, MICROSECOND, REST, Columns
+from tidings.events.values import STRING, domain_of, microseconds
+from tidings.lakes.layout import REST, Columns
 from tidings.matching import Index
 
 _FEW: Final = 64
@@ -34,7 +34,7 @@ _MEMORY_PER_BYTE: Final = 1.6
 """What a process grows by for each byte that an index says it has."""
 
 
-class Part(NamedTuple):
+class FilterPart(NamedTuple):
     """Some of the filters, and which events to show them."""
 
     filters: dict[Any, Filter]
@@ -42,20 +42,20 @@ class Part(NamedTuple):
     """The part's number among those with values; None: it sees every event."""
 
 
-class Stored(NamedTuple):
+class StoredPart(NamedTuple):
     """A part of the filters, as tasks find it."""
 
     path: str
     names: list[str]
     """The attributes that they speak of."""
     number: int | None
-    """See `Part`."""
+    """See `FilterPart`."""
 
 
-class Parts(NamedTuple):
+class FilterParts(NamedTuple):
     """All parts of a set."""
 
-    parts: list[Part]
+    parts: list[FilterPart]
     valued: int
     """How many of them have values."""
     attributes: list[str]
@@ -80,10 +80,10 @@ def needed(filters: Mapping[Any, Filter], memory: int) -> int:
     return max(1, -int(-len(values) * each // memory))
 
 
-def cut(filters: Mapping[Any, Filter], count: int) -> Parts:
+def cut(filters: Mapping[Any, Filter], count: int) -> FilterParts:
     """The filters in about `count` parts of similar size."""
     if count <= 1:
-        return Parts([Part(dict(filters), None)], 0, [])
+        return FilterParts([FilterPart(dict(filters), None)], 0, [])
     chosen = _chosen(filters)
     with_values = sum(name is not None for name in chosen)
     general = round(count * (len(filters) - with_values) / max(1, len(filters)))
@@ -100,9 +100,9 @@ def cut(filters: Mapping[Any, Filter], count: int) -> Parts:
             continue
         for number, share in _shares(filter_, name, valued).items():
             by_value[number][key] = share
-    parts = [Part(held, number) for number, held in enumerate(by_value) if held]
-    parts += [Part(held, None) for held in seen_by_all if held]
-    return Parts(parts, valued, sorted({name for name in chosen if name is not None}))
+    parts = [FilterPart(held, number) for number, held in enumerate(by_value) if held]
+    parts += [FilterPart(held, None) for held in seen_by_all if held]
+    return FilterParts(parts, valued, sorted({name for name in chosen if name is not None}))
 
 
 def _chosen(filters: Mapping[Any, Filter]) -> list[str | None]:
@@ -123,23 +123,10 @@ def _asked(filter_: Filter) -> dict[str, list[Any]]:
         for name, constraint in conjunction.constraints.items():
             if number and name not in found:
                 continue
-            values = _values(constraint)
+            values = constraint.values(_FEW)
             if values is not None:
                 here[name] = [*found.get(name, ()), *values]
         found = {name: values for name, values in here.items() if len(values) <= _FEW}
-    return found
-
-
-def _values(constraint: Constraint) -> list[Any] | None:
-    if constraint.absent or constraint.others:
-        return None
-    found: list[Any] = []
-    for part in constraint.parts.values():
-        intervals = part.intervals if isinstance(part, Strings) else part
-        values = intervals.values() if isinstance(intervals, Intervals) else None
-        if values is None or len(values) > _FEW:
-            return None
-        found += values
     return found
 
 
@@ -148,7 +135,7 @@ def _shares(filter_: Filter, name: str, count: int) -> dict[int, Filter]:
     numbers = {
         _hashed(value) % count
         for conjunction in filter_.conjunctions
-        for value in _values(conjunction[name]) or ()
+        for value in conjunction[name].values(_FEW) or ()
     }
     if len(numbers) == 1:
         return {numbers.pop(): filter_}
@@ -158,7 +145,7 @@ def _shares(filter_: Filter, name: str, count: int) -> dict[int, Filter]:
 def _share(filter_: Filter, name: str, number: int, count: int) -> Filter:
     kept: list[Conjunction] = []
     for conjunction in filter_.conjunctions:
-        values = [v for v in _values(conjunction[name]) or () if _hashed(v) % count == number]
+        values = [v for v in conjunction[name].values(_FEW) or () if _hashed(v) % count == number]
         if values:
             narrowed = conjunction[name].intersect(_among(values))
             if not narrowed.is_empty:
@@ -175,13 +162,13 @@ def _among(values: Iterable[Any]) -> Constraint:
 
 
 def _hashed(value: Any) -> int:
-    """The same for equal values, in every process and from one year to the next."""
+    """A number that is the same for equal values, in every process and from year to year."""
     if value.__class__ is str:
         return crc32(value.encode("utf-8", "surrogatepass"))
     if value.__class__ is bytes:
         return crc32(b"bytes " + value)
     if value.__class__ is datetime:
-        return crc32(b"time %d" % ((value - EPOCH) // MICROSECOND))
+        return crc32(b"time %d" % microseconds(value))
     if value.__class__ is bool:
         return crc32(b"true" if value else b"false")
     is_whole = value == value and abs(value) != float("inf") and value == int(value)

@@ -1,4 +1,4 @@
-"""The tree: what a filter's text says, before its constants are known.
+"""The syntax tree: what a filter's text says, before its constants are known.
 
 Nodes come from the grammar; their leaves know how to make a set of values from constants.
 """

@@ -1,4 +1,4 @@
-"""Trees: the join of many constraints, kept up to date by few joins."""
+"""Join trees: the join of many constraints, kept up to date by few joins."""
 
 from __future__ import annotations
 

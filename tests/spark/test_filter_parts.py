@@ -20,7 +20,7 @@ from tidings.lakes.portions import Piece, portions, read
 from tidings.lakes.search import Question
 from tidings.matching.named import NamedIndex
 from tidings.spark.matching.asking import Asking
-from tidings.spark.matching.parts import Concerned, cut, needed
+from tidings.spark.matching.filter_parts import Concerned, cut, needed
 
 Rows = tuple[Columns, list[pa.RecordBatch]]
 
@@ -40,7 +40,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> Rows:
 
 
 def found(rows: Rows, wanted: dict[str, Filter], count: int) -> dict[str, list[str]]:
-    """Which keys each event finds, with the filters in so many parts."""
+    """Which keys each event finds, with the filters in this many parts."""
     columns, batches = rows
     divided = cut(wanted, count)
     keys: dict[str, list[str]] = {id_: [] for batch in batches for id_ in batch["id"].to_pylist()}

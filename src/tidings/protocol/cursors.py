@@ -1,4 +1,4 @@
-"""Positions: cursors as text, and the ways to say where a subscription begins."""
+"""Cursors: how far in each stream, as text too; and the ways to say where to begin."""
 
 from __future__ import annotations
 
@@ -55,6 +55,25 @@ def read_cursor(text: str) -> Cursor:
             raise TidingsError(f"the cursor names the stream {parts[1]!r} twice")
         found[parts[1]] = int(parts[2])
     return found
+
+
+def is_behind(cursor: Mapping[str, int], other: Mapping[str, int]) -> bool:
+    """Whether a cursor is nowhere ahead of another one.
+
+    >>> is_behind({"paris": 3}, {"paris": 3, "rome": 1}), is_behind({"rome": 2}, {"paris": 9})
+    (True, False)
+    """
+    return all(tick <= other.get(stream, 0) for stream, tick in cursor.items())
+
+
+def merged(*cursors: Mapping[str, int]) -> Cursor:
+    """The furthest of each stream, by name.
+
+    >>> merged({"paris": 17}, {"paris": 12, "london": 3})
+    {'london': 3, 'paris': 17}
+    """
+    streams = sorted({s for c in cursors for s in c})
+    return {s: max(c[s] for c in cursors if s in c) for s in streams}
 
 
 def read_time(text: str, *, now: datetime) -> datetime | None:

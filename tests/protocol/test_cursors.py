@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings.client.positions import beginning, cursor_text, read_cursor, read_time
 from tidings.events import TidingsError
+from tidings.protocol.cursors import beginning, cursor_text, read_cursor, read_time
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 STREAMS = st.from_regex(r"[A-Za-z0-9_.-]+(~[2-9])?", fullmatch=True)
