@@ -7,6 +7,7 @@ are leased, stored and renewed. An event that was under way when something broke
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
 from math import inf
 from operator import attrgetter
 from typing import Any
@@ -55,6 +56,10 @@ from tidings.protocol.wishes import count, summary
 _BY_ORDER = attrgetter("order")
 
 
+def _ignore(*_: Any) -> None:
+    """It does not matter here."""
+
+
 class Client:
     """What is known of a session's client."""
 
@@ -93,7 +98,7 @@ class AtMostOnce(Delivery):
     def inputs(self) -> Mapping[type, Callable[[Any], None]]:
         """Nothing is read from any log, and a client that does not read misses what it misses."""
         ignored = (Declined, Drained, Full, Heard, Records, Trimmed, Unreadable)
-        return dict.fromkeys(ignored, lambda input: None)
+        return dict.fromkeys(ignored, _ignore)
 
     def messages(self) -> Mapping[type, Callable[[Any, Any], None]]:
         return {Event: self._event}
@@ -105,7 +110,7 @@ class AtMostOnce(Delivery):
             Unsubscribe: self._unsubscribe,
             Advertise: self._advertise,
             Unadvertise: self._unadvertise,
-            Acknowledge: lambda session, body, time: None,  # nothing is durable
+            Acknowledge: _ignore,  # nothing is durable
             Renew: self._renew,
             Detach: self._detach,
         }
@@ -140,7 +145,7 @@ class AtMostOnce(Delivery):
         client.is_connected = session.is_own
         if not session.is_own and self._lease < inf:
             client.expires = self._kernel.now + self._lease
-            self._kernel.at(client.expires, lambda: self._lease_over(session))
+            self._kernel.at(client.expires, partial(self._lease_over, session))
 
     def asked(self, session: Session) -> None:
         """Whoever says something is there."""
@@ -212,7 +217,7 @@ class AtMostOnce(Delivery):
         if self._kernel.now >= client.expires:
             self._kernel.close_session(session)
         else:
-            self._kernel.at(client.expires, lambda: self._lease_over(session))
+            self._kernel.at(client.expires, partial(self._lease_over, session))
 
     def left(self, session: Session) -> None:
         self.clients.pop(session.name, None)

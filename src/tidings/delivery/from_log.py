@@ -8,6 +8,7 @@ Publications go to the log before they go anywhere else. They then flow to whoev
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from tidings.delivery.ages import HOUR
@@ -97,7 +98,7 @@ class FromLog(Delivery):
         """
         self._kernel, self._wants = kernel, wants
         self._enforce, self._progress = enforce, progress
-        self.logs = Logs(kernel, wants, logs, lambda answer: self.reading.fetched(answer))
+        self.logs = Logs(kernel, wants, logs, self._answered)
         self.reached = Reached(kernel, wants, self.logs, stored, instance=instance)
         self.doubts = Doubts(kernel, wants, self._tell_doubts)
         self.fetching = Fetching(kernel, self.reached, self.logs)
@@ -139,7 +140,7 @@ class FromLog(Delivery):
             Records: self.logs.records,
             Unreadable: self.logs.unreadable,
             Trimmed: self._trimmed,
-            Heard: lambda input: self._heard(None, input),
+            Heard: partial(self._heard, None),
         }
 
     def messages(self) -> Mapping[type, Callable[[Any, Any], None]]:
@@ -148,20 +149,19 @@ class FromLog(Delivery):
             Streams: self._told_ways,
             Silence: self._silence,
             Heard: self._heard,
-            Fetch: lambda neighbour, message: self.fetching.fetch(neighbour, message),
+            Fetch: self.fetching.fetch,
             Fetched: self._fetched,
             Seek: self.subscriptions.homes.asked,
-            Sought: lambda _, message: self.subscriptions.homes.told(message),
+            Sought: self.subscriptions.homes.told,
             Doubt: self.doubts.told,
         }
 
     def requests(self) -> Mapping[type, Callable[[Session, Any, float], None]]:
-        subscriptions = self.subscriptions
         return {
             Publish: self._publish,
-            Subscribe: subscriptions.subscribe,
-            Unsubscribe: lambda session, body, _: subscriptions.unsubscribe(session, body),
-            Acknowledge: lambda session, body, _: subscriptions.acknowledge(session, body),
+            Subscribe: self.subscriptions.subscribe,
+            Unsubscribe: self.subscriptions.unsubscribe,
+            Acknowledge: self.subscriptions.acknowledge,
             Advertise: self._advertise,
             Unadvertise: self._unadvertise,
             Renew: self._renew,
@@ -429,7 +429,10 @@ class FromLog(Delivery):
         """An answer comes, for this node or for one behind it."""
         self.reached.hear(message.stream, message.upto)
         if not self.fetching.passed_back(message):
-            self.reading.fetched(message)
+            self._answered(message)
+
+    def _answered(self, message: Fetched) -> None:
+        self.reading.fetched(message)
 
     # -- streams that go back ------------------------------------------------------------------
 

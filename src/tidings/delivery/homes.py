@@ -12,8 +12,8 @@ So of two nodes that could ask each other, one at most makes it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from collections.abc import Iterable, Iterator
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -40,20 +40,27 @@ class Search:
         """The nodes that do not have it."""
 
 
+class Keeper(Protocol):
+    """What has the durable subscriptions of a node."""
+
+    def holds(self, name: str) -> bool:
+        """Whether one of this name lives here."""
+
+    def admit(self, session: Session, body: Subscribe, time: float) -> None:
+        """Begin to read, or refuse it: it is known where the name lives."""
+
+
 class Homes:
-    """Who looks for a durable name here; one that is found nowhere is let in by `admit`."""
+    """Who looks for a durable name here; one that is found nowhere is let in."""
 
     def __init__(
         self,
         kernel: Kernel,
         ways: Ways[Neighbour],
         known: Known,
-        *,
-        holds: Callable[[str], bool],
-        admit: Callable[[Session, Subscribe, float], None],
+        keeper: Keeper,
     ) -> None:
-        self._kernel, self._ways, self._known = kernel, ways, known
-        self._holds, self._admit = holds, admit
+        self._kernel, self._ways, self._known, self._keeper = kernel, ways, known, keeper
         self._searches: dict[str, dict[str, Search]] = {}
         """By session and id."""
         self._makers: dict[str, dict[Search, None]] = {}
@@ -139,9 +146,9 @@ class Homes:
 
     def _decide(self, search: Search, refusal: str | None) -> None:
         """Let it in, unless there is a reason not to; somebody else may have made it meanwhile."""
-        if refusal is None or self._holds(search.name):
+        if refusal is None or self._keeper.holds(search.name):
             self._end(search)
-            self._admit(search.session, search.body, search.time)
+            self._keeper.admit(search.session, search.body, search.time)
         else:
             self._refuse(search, refusal)
 
@@ -172,7 +179,7 @@ class Homes:
 
     def _has(self, name: str, *, asker: str) -> bool:
         """Whether it lives here, or is going to."""
-        if self._holds(name):
+        if self._keeper.holds(name):
             return True
         makers = list(self._makers.get(name, ()))
         if makers and self._kernel.name < asker:
@@ -181,7 +188,7 @@ class Homes:
             self._refuse(search, _elsewhere(asker))
         return False
 
-    def told(self, message: Sought) -> None:
+    def told(self, _: Neighbour, message: Sought) -> None:
         """Pass an answer back on the way that the question came by, or take it."""
         path = message.path[:-1]
         if path:

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from tidings.delivery.doubts import Doubts
 from tidings.delivery.holdings import Holdings
-from tidings.delivery.homes import Homes
+from tidings.delivery.homes import Homes, Keeper
 from tidings.delivery.logs import Logs
 from tidings.delivery.readers import Reader
 from tidings.delivery.reading import Reading
@@ -61,7 +61,7 @@ class Saved(NamedTuple):
         return self.filter, self.begun, self.owner, self.doubts
 
 
-class Subscriptions(Starts):
+class Subscriptions(Starts, Keeper):
     """The durable subscriptions of a node, and all that begin to read."""
 
     def __init__(
@@ -74,13 +74,7 @@ class Subscriptions(Starts):
         """By name; those in `_durable` are being read."""
         self._durable: dict[str, Reader] = {}
         self.holdings = Holdings(kernel)
-        self.homes = Homes(
-            kernel,
-            reached.ways,
-            reached.known,
-            holds=self.saved.__contains__,
-            admit=lambda session, body, time: self._admit(session, body, time),
-        )
+        self.homes = Homes(kernel, reached.ways, reached.known, self)
         self._reading: Reading
 
     def bind(self, reading: Reading) -> None:
@@ -133,11 +127,14 @@ class Subscriptions(Starts):
         self.homes.cancel(session, body.id)
         is_known = body.durable is None or body.durable in self.saved
         if is_known or body.heard is not None or body.home == "here":
-            self._admit(session, body, time)
+            self.admit(session, body, time)
         else:
             self.homes.seek(session, body, time)
 
-    def _admit(self, session: Session, body: Subscribe, time: float) -> None:
+    def holds(self, name: str) -> bool:
+        return name in self.saved
+
+    def admit(self, session: Session, body: Subscribe, time: float) -> None:
         saved = self.saved.get(body.durable or "")
         refusal = _unlike(saved, body) or self._misplaced(saved, body)
         if refusal is not None:
@@ -205,7 +202,7 @@ class Subscriptions(Starts):
 
     # -- unsubscribing -------------------------------------------------------------------------
 
-    def unsubscribe(self, session: Session, body: Unsubscribe) -> None:
+    def unsubscribe(self, session: Session, body: Unsubscribe, _: float) -> None:
         """Read no further; with `forget`, not even later."""
         if body.durable is not None:
             self._reply(session.name, Accepted(body.id, int(self._drop(body.durable))))
@@ -232,7 +229,7 @@ class Subscriptions(Starts):
 
     # -- acknowledging -------------------------------------------------------------------------
 
-    def acknowledge(self, session: Session, body: Acknowledge) -> None:
+    def acknowledge(self, session: Session, body: Acknowledge, _: float) -> None:
         """Save how far a durable subscription has been dealt with."""
         id = f"acknowledge {body.id}"
         reader = self._reading.clients[session.name].readers.get(body.id)

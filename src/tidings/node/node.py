@@ -159,11 +159,9 @@ class Node:
     def _conversations(self) -> Conversations:
         settings = self.settings
         return Conversations(
+            self,
             self.trees,
             self._timers,
-            lambda: self.parts,
-            self.emit,
-            self.soon,
             incarnation=self.incarnation,
             pause=settings.pause,
             delay=settings.delay,

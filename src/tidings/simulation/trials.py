@@ -68,7 +68,7 @@ class Network(Simulation):
 
     def _watch(self, name: str, subscriptions: Subscriptions) -> None:
         """What a subscription finds is decided when it is let in, which may be later than asked."""
-        admit = subscriptions._admit
+        admit = subscriptions.admit
 
         def watched(session: Session, body: Subscribe, time: float) -> None:
             self.guarantees.admitted(name, body)
@@ -77,7 +77,7 @@ class Network(Simulation):
                 subscriber.admitted(body)
             admit(session, body, time)
 
-        subscriptions._admit = watched  # type: ignore[method-assign]
+        subscriptions.admit = watched  # type: ignore[method-assign]
 
     def _transmit(self, channel: Channel, packet: Frame | Offer) -> None:
         body = packet.body if isinstance(packet, Frame) else None
