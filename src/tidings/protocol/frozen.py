@@ -23,7 +23,7 @@ _ATOMS: Final = frozenset(
     {NoneType, bool, int, float, str, bytes, datetime, Filter, Conjunction, Constraint}
 )
 _CODE: Final = (type, Enum, FunctionType, BuiltinFunctionType)
-_VALUES: Final = (tuple, frozenset, msgspec.Struct, MethodType)
+_VALUES: Final = (tuple, frozenset, msgspec.Struct)
 """What has no place of its own: two that are equal may as well be one."""
 
 
@@ -61,10 +61,12 @@ class _Freezing:
         place = self._places.get(id(thing))
         if place is not None:
             return "seen", place
-        if isinstance(thing, _CODE):
-            return _bare(thing)
         if kind is tuple:
             return "tuple", *map(self.freeze, thing)
+        if kind is MethodType:
+            return "method", self.freeze(thing.__self__), thing.__name__
+        if isinstance(thing, _CODE):
+            return _bare(thing)
         if kind is Notification:
             return "notification", thing.packed and bytes(thing.packed), *thing.attributes.items()
         is_value = isinstance(thing, _VALUES)
@@ -106,19 +108,21 @@ class _Thawing:
         match how:
             case "seen":
                 return self._seen[inner[0]]
-            case "tuple":
-                return tuple(map(self.thaw, inner))
-            case "frozenset":
-                return frozenset(map(self.thaw, inner))
-            case "notification":
-                return _notification(*inner)
-            case "value":
-                return self._made(None, *inner)
             case "object":
                 self._seen.append(None)
                 return self._made(len(self._seen) - 1, *inner)
             case "dict":
                 return self._table(inner)
+            case "tuple":
+                return tuple(map(self.thaw, inner))
+            case "method":
+                return getattr(self.thaw(inner[0]), inner[1])
+            case "value":
+                return self._made(None, *inner)
+            case "frozenset":
+                return frozenset(map(self.thaw, inner))
+            case "notification":
+                return _notification(*inner)
         row: Any = [] if how == "list" else set()
         self._seen.append(row)
         things = map(self.thaw, inner)
