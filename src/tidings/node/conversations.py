@@ -234,7 +234,7 @@ class Conversations:
         if self.trees.is_fixed:
             neighbour.joined = neighbour.joined_by = 0
         else:
-            joined = int(neighbour.name in self.trees.links())
+            joined = int(self._is_wanted(neighbour))
             self._change_view(neighbour, joined=joined, joined_by=0)
             if joined:
                 self.send(neighbour, Member(joined))
@@ -278,7 +278,7 @@ class Conversations:
 
     def _heed(self, neighbour: Neighbour) -> None:
         """Join a neighbour or leave it, if that is not so yet; its conversation must have begun."""
-        is_wanted = neighbour.name in self.trees.links()
+        is_wanted = self._is_wanted(neighbour)
         is_so = self.trees.is_fixed or neighbour.has_joined is is_wanted
         if is_so or (is_wanted and not neighbour.is_open):
             return
@@ -286,6 +286,9 @@ class Conversations:
         self._change_view(neighbour, joined=number, joined_by=neighbour.joined_by)
         self.send(neighbour, Member(number))
         self._kernel.parts.begun(neighbour)
+
+    def _is_wanted(self, neighbour: Neighbour) -> bool:
+        return neighbour.name in self.trees.links(neighbour.lane)
 
     def member(self, neighbour: Neighbour, message: Member) -> None:
         """A neighbour has joined, or left."""
@@ -344,7 +347,7 @@ class Conversations:
             yield f"{len(self.neighbours)} links have identities, and {self._generation} were given"
         for name, neighbour in self.neighbours.items():
             role = roles.get(name) or self.trees.links().get(name, "peer")
-            if (neighbour.name, neighbour.role) != (name, role):
-                yield f"neighbour {name} is the {neighbour.role} {neighbour.name}"
+            if (neighbour.name, neighbour.lane, neighbour.role) != (name, 0, role):
+                yield f"{name} is the {neighbour.role} {neighbour.name} on lane {neighbour.lane}"
             if neighbour.is_linked is not (self.trees.is_fixed or neighbour.is_in_use):
                 yield f"the link to {name} is used: {neighbour.is_linked}"
