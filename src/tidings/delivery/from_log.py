@@ -7,7 +7,7 @@ Publications go to the log before they go anywhere else. They then flow to whoev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from tidings.delivery.doubts import Doubts
 from tidings.delivery.fetching import Fetching
 from tidings.delivery.holdings import HOURS, USED
 from tidings.delivery.logs import Logs, size
+from tidings.delivery.own import OwnStream
 from tidings.delivery.publishers import Publisher, Publishers
 from tidings.delivery.quotas import Quota, Quotas
 from tidings.delivery.readers import UNKNOWN, Client, Flow
@@ -24,8 +25,7 @@ from tidings.delivery.reading import Reading
 from tidings.delivery.refusals import LEFT_OUT, REFUSED, Refusals
 from tidings.delivery.streams import HEARD, IDENTITIES, Reached
 from tidings.delivery.subscriptions import CURSORS, DURABLES, Subscriptions
-from tidings.events import Filter
-from tidings.protocol.epochs import epoch_of, stream_name
+from tidings.events import Filter, Notification
 from tidings.protocol.host import (
     Append,
     Damaged,
@@ -92,9 +92,10 @@ class FromLog(Delivery):
         margin: float,
         progress: float,
     ) -> None:
-        """Of `logs`, in order of epochs, the last is the current stream. Refuse what was not
-        advertised if `enforce`. Clocks differ by less than `margin`, and neighbours and clients
-        are told after each `progress` how far the streams are; both in seconds.
+        """`logs` are those of the node's own streams in all their epochs, first of the one that
+        clients publish in. Refuse what was not advertised if `enforce`. Clocks differ by less than
+        `margin`, and neighbours and clients are told after each `progress` how far the streams
+        are; both in seconds.
         """
         self._kernel, self._wants = kernel, wants
         self._enforce, self._progress = enforce, progress
@@ -116,14 +117,13 @@ class FromLog(Delivery):
         self._quotas = Quotas(kernel, quota, durables, self.publishers.ages)
         self._owners: dict[str, Client] = {}
         """Who has each name under which is published."""
-        self._silent_since = self.logs.log.last
         self._known_spans: dict[str, Span] = {}
         """What was known of the logs when the host was asked for what is there."""
 
     @property
     def stream(self) -> str:
-        """The node's current stream."""
-        return self.logs.stream
+        """What clients publish in now."""
+        return self.logs.published.stream
 
     @property
     def clients(self) -> dict[str, Client]:
@@ -321,9 +321,7 @@ class FromLog(Delivery):
                 self._answer(session.name, Refused(str(number), no_name))
             return
         last = self.publishers[publisher].number
-        log = self.logs.log
-        tick, moment = log.last, max(time, log.time)
-        events: list[Event] = []
+        said: list[tuple[Notification, bool]] = []
         for number, notification in enumerate(body.notifications, body.number):
             if number <= last:
                 continue
@@ -334,25 +332,34 @@ class FromLog(Delivery):
                 self._refuse(publisher, number, reason)
                 self._answer(session.name, Refused(str(number), reason))
                 continue
-            tick += 1
-            events.append(Event(self.stream, tick, notification, flood, moment))
+            said.append((notification, flood))
+        events = self.keep(self.logs.published, said, time)
         if events:
-            self._keep(events, publisher, last)
+            day = self.subscriptions.holdings.day
+            kept = self.publishers.keep(publisher, last, day=day)
+            self._kernel.emit(PUBLISHERS.put(publisher, kept))
+            self._emit_all(self.refusals.kept(publisher, last))
+            self._kernel.emit(Sync())
         self._answer(session.name, Accepted("publish", last))
+        self.let_flow(events)
+
+    def keep(
+        self, own: OwnStream, said: Iterable[tuple[Notification, bool]], time: float
+    ) -> list[Event]:
+        """Put this into an own stream. It is kept at the next `Sync`, and may flow then."""
+        events = own.next(said, time)
         if events:
-            own = self.reading.flows[self.stream]
+            own.log.extend(events, sum(size(event.notification) for event in events))
+            self._kernel.emit(Append(tuple(events)))
+        return events
+
+    def let_flow(self, events: Sequence[Event]) -> None:
+        """Events of an own stream are kept: on to whoever wants them."""
+        if events:
+            own = self.reading.flows[events[0].stream]
             found = self._wants.filters_of([event.notification for event in events])
             for event, filters in zip(events, found, strict=True):
                 self._pass_on(event, None, own, filters)
-
-    def _keep(self, events: list[Event], publisher: str, number: int) -> None:
-        self.logs.log.extend(events, sum(size(e.notification) for e in events))
-        day = self.subscriptions.holdings.day
-        kept = self.publishers.keep(publisher, number, day=day)
-        self._kernel.emit(Append(tuple(events)))
-        self._kernel.emit(PUBLISHERS.put(publisher, kept))
-        self._emit_all(self.refusals.kept(publisher, number))
-        self._kernel.emit(Sync())
 
     def _declined(self, input: Declined) -> None:
         """The host has refused it, and told so."""
@@ -440,18 +447,17 @@ class FromLog(Delivery):
         """Streams were heard so far. Beyond the end of its own, this node must have been before:
         its store went back, and the ticks behind that end must not be given out again."""
         self.reached.tell_heard(dict(message.upto), besides=neighbour)
-        tick = message.upto.get(self.stream, 0)
-        if tick > self.logs.log.last:
-            self._raise(tick)
+        for own in self.logs.own.values():
+            tick = message.upto.get(own.stream, 0)
+            if tick > own.log.last:
+                self._raise(own, tick)
 
-    def _raise(self, known: int) -> None:
-        """Begin a stream of the next epoch. Readers go over to it; no tick is used twice."""
-        before, last = self.stream, self.logs.log.last
-        stream = stream_name(self._kernel.name, epoch_of(before) + 1)
-        self._kernel.emit(Raise(stream, _raised(before, last, known, stream)))
-        self.reached.begin(stream)
+    def _raise(self, own: OwnStream, known: int) -> None:
+        """Begin the next epoch of a stream. Readers go over to it; no tick is used twice."""
+        stream = own.following
+        self._kernel.emit(Raise(stream, _raised(own.stream, own.log.last, known, stream)))
+        self.reached.begin(own)
         self.reading.begin_own(stream)
-        self._silent_since = 0
         self.reached.tell_all([stream])
         for reader in list(self.reading.readers):
             self.reading.follow_epochs(reader, [stream])
@@ -482,10 +488,8 @@ class FromLog(Delivery):
     def _beat(self) -> None:
         """Now and then: tell neighbours and clients how far everything is."""
         self.reached.beat(self._progress)
-        last = self.logs.log.last
-        if last > self._silent_since:
-            self._silent_since = last
-            self._tell_silence({self.stream: last})
+        silences = {own.stream: own.silence() for own in self.logs.own.values()}
+        self._tell_silence({s: tick for s, tick in silences.items() if tick is not None})
         self.reading.telling.progress()
 
     # -- doubts --------------------------------------------------------------------------------
@@ -533,7 +537,8 @@ class FromLog(Delivery):
         return 0 if client is None else len(client.readers)
 
     def look_after(self, patience: float) -> None:
-        self._silent_since = UNKNOWN
+        for own in self.logs.own.values():
+            own.told = UNKNOWN
         self.reading.look_after(self._kernel.now, patience)
         self.subscriptions.homes.anew(list(self.reached.ways.streams))
 

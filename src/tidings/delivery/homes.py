@@ -31,12 +31,12 @@ class Search:
 
     __slots__ = ("answered", "asked", "body", "name", "session", "time")
 
-    def __init__(self, session: Session, body: Subscribe, time: float, own: str) -> None:
+    def __init__(self, session: Session, body: Subscribe, time: float, own: Iterable[str]) -> None:
         self.session, self.body, self.time = session, body, time
         self.name = body.durable or ""
         self.asked: dict[str, int] = {}
         """The nodes that were asked, and under which number."""
-        self.answered = {own}
+        self.answered = set(own)
         """The nodes that do not have it."""
 
 
@@ -78,7 +78,7 @@ class Homes:
 
     def seek(self, session: Session, body: Subscribe, time: float) -> None:
         """Let in a subscription whose name is not known here, or refuse it, as others say."""
-        search = Search(session, body, time, self._kernel.name)
+        search = Search(session, body, time, self._ways.names)
         self._searches.setdefault(session.name, {})[body.id] = search
         self._makers.setdefault(search.name, {})[search] = None
         self._go_on(search)
@@ -168,7 +168,7 @@ class Homes:
         """Pass the question on, or answer it."""
         if message.path[-1:] != (neighbour.name,):
             return  # nobody could be answered
-        if broker_of(message.stream) == self._kernel.name:
+        if broker_of(message.stream) in self._ways.names:
             has_it = self._has(message.durable, asker=message.path[0])
             self._kernel.send(neighbour, Sought(message.number, message.path, has_it))
             return

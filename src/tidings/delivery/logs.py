@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from tidings.delivery.log import Log
+from tidings.delivery.own import OwnStream
 from tidings.events import Notification
 from tidings.protocol.epochs import broker_of
 from tidings.protocol.host import Damaged, Read, Records, Span, Unreadable
@@ -23,7 +24,7 @@ _RESTS: Final = 8
 class Logs:
     """A node's logs, and whoever waits for something to be read from them.
 
-    All but the last are closed: they end there for ever, and are still read.
+    There is one for each epoch of each of its own streams; those that are closed are still read.
     An answer goes to the neighbour that asked, or `back` if the node itself did.
     """
 
@@ -40,8 +41,10 @@ class Logs:
             stream: Log(first=span.first, last=span.last, time=span.time)
             for stream, span in spans.items()
         }
-        self.stream = list(spans)[-1]
-        """The current one."""
+        self.own = {name: OwnStream(name, self.logs) for name in map(broker_of, spans)}
+        """The node's own streams, by name."""
+        self.published = next(iter(self.own.values()))
+        """What clients publish: the first of them."""
         self.reads: dict[int, Fetch] = {}
         """What is being read, and for whom."""
         self._rests: dict[tuple[str, int], tuple[Event, ...]] = {}
@@ -51,13 +54,8 @@ class Logs:
 
     @property
     def log(self) -> Log[Event]:
-        """That of the current stream."""
-        return self.logs[self.stream]
-
-    def begin(self, stream: str) -> None:
-        """Close the current stream, and begin this one."""
-        self.logs[stream] = Log(first=1, last=0, time=self.log.time)
-        self.stream = stream
+        """That of what clients publish now."""
+        return self.published.log
 
     def answer(self, fetch: Fetch) -> None:
         """Answer from the end of the log that is in memory, or have the log read."""
@@ -78,7 +76,8 @@ class Logs:
         if since > log.last:
             # Of what was closed while this node ran, what came since it started may be new to
             # whoever is ahead: those ticks were used before.
-            edge = log.last if fetch.stream == self.stream else max(log.begun, log.first - 1)
+            is_closed = fetch.stream != self.own[broker_of(fetch.stream)].stream
+            edge = max(log.begun, log.first - 1) if is_closed else log.last
             self._send_back(fetch, edge, log.last, (), lost=True)
             return
         recent = None if since == BEGIN else log.recent(since)

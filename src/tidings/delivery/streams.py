@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from tidings.delivery.known import Known, Stored
 from tidings.delivery.logs import Logs
+from tidings.delivery.own import OwnStream
 from tidings.delivery.ways import Ways
 from tidings.protocol.epochs import broker_of, epoch_of
 from tidings.protocol.host import Sync
@@ -52,13 +53,13 @@ class Reached:
         """Whether the node has the log of a stream."""
         return stream in self._logs.logs
 
-    def begin(self, stream: str) -> None:
-        """The node's own stream of the next epoch begins."""
-        self._identities[stream] = self.ways.instance
+    def begin(self, own: OwnStream) -> None:
+        """The next epoch of one of the node's own streams begins."""
+        own.raise_epoch()
+        self._identities[own.stream] = self.ways.instance
         self._kernel.emit(IDENTITIES.put(dict(self._identities)))
         self._kernel.emit(Sync())
-        self._logs.begin(stream)
-        self.ways.begin(stream, self._identities[stream])
+        self.ways.begin(own.stream, self.ways.instance)
 
     # -- ways ----------------------------------------------------------------------------------
 
