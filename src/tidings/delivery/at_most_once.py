@@ -106,10 +106,10 @@ class AtMostOnce(Delivery):
     def requests(self) -> Mapping[type, Callable[[Session, Any, float], None]]:
         return {
             Publish: self._publish,
-            Subscribe: self._subscribe,
-            Unsubscribe: self._unsubscribe,
+            Subscribe: self._want,
+            Unsubscribe: self._want,
             Advertise: self._advertise,
-            Unadvertise: self._unadvertise,
+            Unadvertise: self._advertise,
             Acknowledge: _ignore,  # nothing is durable
             Renew: self._renew,
             Detach: self._detach,
@@ -159,40 +159,30 @@ class AtMostOnce(Delivery):
         session.advertisements = advertisements
         self._wants.become(session, count(subscriptions), count(advertisements))
 
-    def _subscribe(self, session: Session, body: Subscribe, time: float) -> None:
-        client = self.clients[session.name]
-        before = client.subscriptions.get(body.id)
-        client.subscriptions[body.id] = body.filter
-        self._change(self._wants.want, session, before, body.filter)
-        self._answer(session, Accepted(body.id))
+    def _want(self, session: Session, body: Subscribe | Unsubscribe, time: float) -> None:
+        subscriptions = self.clients[session.name].subscriptions
+        self._change(self._wants.want, session, subscriptions, body)
 
-    def _unsubscribe(self, session: Session, body: Unsubscribe, time: float) -> None:
-        before = self.clients[session.name].subscriptions.pop(body.id, None)
-        self._change(self._wants.want, session, before, None)
-        self._answer(session, Accepted(body.id))
-
-    def _advertise(self, session: Session, body: Advertise, time: float) -> None:
-        before = session.advertisements.get(body.id)
-        session.advertisements[body.id] = body.filter
-        self._change(self._wants.advertise, session, before, body.filter)
-        self._answer(session, Accepted(body.id))
-
-    def _unadvertise(self, session: Session, body: Unadvertise, time: float) -> None:
-        before = session.advertisements.pop(body.id, None)
-        self._change(self._wants.advertise, session, before, None)
-        self._answer(session, Accepted(body.id))
+    def _advertise(self, session: Session, body: Advertise | Unadvertise, time: float) -> None:
+        self._change(self._wants.advertise, session, session.advertisements, body)
 
     def _change(
         self,
         change: Callable[[Session, Table, Table], None],
         session: Session,
-        before: Filter | None,
-        after: Filter | None,
+        filters: dict[str, Filter],
+        body: Subscribe | Unsubscribe | Advertise | Unadvertise,
     ) -> None:
+        before, after = filters.get(body.id), None
+        if isinstance(body, Subscribe | Advertise):
+            after = filters[body.id] = body.filter
+        else:
+            filters.pop(body.id, None)
         if before != after:
             self._store(session)
             added = {} if after is None else {after: 1}
             change(session, added, {} if before is None else {before: 1})
+        self._answer(session, Accepted(body.id))
 
     def _renew(self, session: Session, body: Renew, time: float) -> None:
         client = self.clients[session.name]

@@ -163,7 +163,7 @@ class FromLog(Delivery):
             Unsubscribe: self.subscriptions.unsubscribe,
             Acknowledge: self.subscriptions.acknowledge,
             Advertise: self._advertise,
-            Unadvertise: self._unadvertise,
+            Unadvertise: self._advertise,
             Renew: self._renew,
             Detach: self._detach,
         }
@@ -268,20 +268,15 @@ class FromLog(Delivery):
             self._kernel.emit(PUBLISHERS.drop(name))
         self._emit_all(self.refusals.forget(name))
 
-    def _advertise(self, session: Session, body: Advertise, time: float) -> None:
-        self._readvertise(session, body.id, body.filter)
-
-    def _unadvertise(self, session: Session, body: Unadvertise, time: float) -> None:
-        self._readvertise(session, body.id, None)
-
-    def _readvertise(self, session: Session, id: str, after: Filter | None) -> None:
-        before = session.advertisements.pop(id, None)
+    def _advertise(self, session: Session, body: Advertise | Unadvertise, time: float) -> None:
+        after = body.filter if isinstance(body, Advertise) else None
+        before = session.advertisements.pop(body.id, None)
         if after is not None:
-            session.advertisements[id] = after
+            session.advertisements[body.id] = after
         if before != after:
             added = {} if after is None else {after: 1}
             self._wants.advertise(session, added, {} if before is None else {before: 1})
-        self._answer(session.name, Accepted(id))
+        self._answer(session.name, Accepted(body.id))
 
     def _renew(self, session: Session, body: Renew, time: float) -> None:
         if body.digest != summary({}, session.advertisements):

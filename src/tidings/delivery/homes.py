@@ -61,6 +61,7 @@ class Homes:
         keeper: Keeper,
     ) -> None:
         self._kernel, self._ways, self._known, self._keeper = kernel, ways, known, keeper
+        self._holds = keeper.holds
         self._searches: dict[str, dict[str, Search]] = {}
         """By session and id."""
         self._makers: dict[str, dict[Search, None]] = {}
@@ -146,7 +147,7 @@ class Homes:
 
     def _decide(self, search: Search, refusal: str | None) -> None:
         """Let it in, unless there is a reason not to; somebody else may have made it meanwhile."""
-        if refusal is None or self._keeper.holds(search.name):
+        if refusal is None or self._holds(search.name):
             self._end(search)
             self._keeper.admit(search.session, search.body, search.time)
         else:
@@ -179,7 +180,7 @@ class Homes:
 
     def _has(self, name: str, *, asker: str) -> bool:
         """Whether it lives here, or is going to."""
-        if self._keeper.holds(name):
+        if self._holds(name):
             return True
         makers = list(self._makers.get(name, ()))
         if makers and self._kernel.name < asker:

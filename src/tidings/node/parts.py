@@ -3,24 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
-from tidings.protocol.host import Damaged, Recalled
-from tidings.protocol.parts import Change, Neighbour, Part, Session, Shelf, Single, Step
+from tidings.protocol.host import Damaged
+from tidings.protocol.parts import Part, Session, Shelf, Single, Step
+
+_TOLD: Final = (
+    *("start", "came", "asked", "attached", "left", "linked", "unlinked", "begun", "given_up"),
+    *("opened", "closed", "wants_changed", "advertised", "repaired", "doubted", "look_after"),
+    *("recall", "recalled"),
+)
+"""What parts are told, and do not answer."""
 
 
 class Parts(Part):
-    """Tells each of them, in order, what it is told."""
+    """Tells each of them, in order, what it is told; only those that listen to that."""
 
     def __init__(self, parts: Sequence[Part]) -> None:
         self.all = tuple(parts)
         kinds = [each.kind for part in parts for each in part.saved()]
         assert len(kinds) == len(set(kinds)), f"two parts keep the same: {sorted(kinds)}"
-        # Only those who listen: some of these are said for each request.
-        self._askers = [part for part in parts if type(part).asked is not Part.asked]
-        self._settlers = [part for part in parts if type(part).settle is not Part.settle]
-        self._keepers = [part for part in parts if type(part).standing is not Part.standing]
-        self._watchers = [p for p in parts if type(p).wants_changed is not Part.wants_changed]
+        for name in _TOLD:
+            setattr(self, name, partial(_tell, self._listeners(name)))
+        self._settlers = self._listeners("settle")
+        self._keepers = self._listeners("standing")
+
+    def _listeners(self, name: str) -> tuple[Callable[..., Any], ...]:
+        """The methods of this name, of all parts that have one of their own."""
+        return tuple(
+            getattr(part, name)
+            for part in self.all
+            if getattr(type(part), name) is not getattr(Part, name)
+        )
 
     def handlers(self, of: Callable[[Part], Mapping[type, Any]]) -> dict[type, tuple[Any, ...]]:
         """Who handles something of each type, in order."""
@@ -37,67 +52,7 @@ class Parts(Part):
         return [step for part in self.all for step in part.steps()]
 
     def standing(self, session: Session, *, besides: str) -> int:
-        return sum(part.standing(session, besides=besides) for part in self._keepers)
-
-    def start(self, stored: Mapping[str, Any], time: float) -> None:
-        for part in self.all:
-            part.start(stored, time)
-
-    def came(self, session: Session) -> None:
-        for part in self.all:
-            part.came(session)
-
-    def asked(self, session: Session) -> None:
-        for part in self._askers:
-            part.asked(session)
-
-    def attached(self, session: Session) -> None:
-        for part in self.all:
-            part.attached(session)
-
-    def left(self, session: Session) -> None:
-        for part in self.all:
-            part.left(session)
-
-    def linked(self, neighbour: Neighbour) -> None:
-        for part in self.all:
-            part.linked(neighbour)
-
-    def unlinked(self, neighbour: Neighbour) -> None:
-        for part in self.all:
-            part.unlinked(neighbour)
-
-    def begun(self, neighbour: Neighbour) -> None:
-        for part in self.all:
-            part.begun(neighbour)
-
-    def given_up(self, neighbour: Neighbour) -> None:
-        for part in self.all:
-            part.given_up(neighbour)
-
-    def opened(self, neighbour: Neighbour) -> None:
-        for part in self.all:
-            part.opened(neighbour)
-
-    def closed(self, neighbour: Neighbour) -> None:
-        for part in self.all:
-            part.closed(neighbour)
-
-    def wants_changed(self, change: Change) -> None:
-        for part in self._watchers:
-            part.wants_changed(change)
-
-    def advertised(self, neighbour: Neighbour, *, has_grown: bool) -> None:
-        for part in self.all:
-            part.advertised(neighbour, has_grown=has_grown)
-
-    def repaired(self, neighbour: Neighbour) -> None:
-        for part in self.all:
-            part.repaired(neighbour)
-
-    def doubted(self) -> None:
-        for part in self.all:
-            part.doubted()
+        return sum(standing(session, besides=besides) for standing in self._keepers)
 
     @property
     def settles(self) -> bool:
@@ -105,18 +60,12 @@ class Parts(Part):
         return bool(self._settlers)
 
     def settle(self) -> bool:
-        has_more = False
-        for part in self._settlers:
-            has_more |= part.settle()
-        return has_more
+        found = [settle() for settle in self._settlers]
+        return any(found)
 
     def mend(self) -> bool:
         sound = [part.mend() for part in self.all]
         return all(sound)
-
-    def look_after(self, patience: float) -> None:
-        for part in self.all:
-            part.look_after(patience)
 
     def audit(self, sessions: Collection[Session]) -> Iterator[str]:
         for part in self.all:
@@ -125,13 +74,10 @@ class Parts(Part):
     def kept(self) -> Mapping[str, Any]:
         return {key: value for part in self.all for key, value in part.kept().items()}
 
-    def recall(self) -> None:
-        for part in self.all:
-            part.recall()
 
-    def recalled(self, found: Recalled) -> None:
-        for part in self.all:
-            part.recalled(found)
+def _tell(listeners: Sequence[Callable[..., None]], *about: Any, **more: Any) -> None:
+    for listener in listeners:
+        listener(*about, **more)
 
 
 class Recollection:

@@ -215,22 +215,3 @@ class Doubt(msgspec.Struct, frozen=True, array_like=True, tag=54):
 
     found: dict[str, int]
     """How often each node has found something damaged."""
-
-
-Body: TypeAlias = (
-    Event
-    | Update
-    | Member
-    | Check
-    | Differ
-    | Repair
-    | Streams
-    | Silence
-    | Heard
-    | Fetch
-    | Fetched
-    | Account
-    | Seek
-    | Sought
-    | Doubt
-)
