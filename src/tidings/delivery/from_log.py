@@ -7,28 +7,25 @@ Publications go to the log before they go anywhere else. They then flow to whoev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from tidings.delivery.ages import HOUR
 from tidings.delivery.doubts import SHELF as DOUBTS
 from tidings.delivery.doubts import Doubts
 from tidings.delivery.fetching import Fetching
 from tidings.delivery.holdings import HOURS, USED
-from tidings.delivery.logs import Logs, size
+from tidings.delivery.logs import Logs
 from tidings.delivery.own import OwnStream
-from tidings.delivery.publishers import Publisher, Publishers
-from tidings.delivery.quotas import Quota, Quotas
+from tidings.delivery.publishing import Publishing
+from tidings.delivery.quotas import Quota
 from tidings.delivery.readers import UNKNOWN, Client, Flow
 from tidings.delivery.reading import Reading
-from tidings.delivery.refusals import LEFT_OUT, REFUSED, Refusals
 from tidings.delivery.streams import HEARD, IDENTITIES, Reached
 from tidings.delivery.subscriptions import CURSORS, DURABLES, Subscriptions
-from tidings.events import Filter, Notification
+from tidings.events import Filter
 from tidings.protocol.host import (
-    Append,
-    Damaged,
     Declined,
     Drained,
     Full,
@@ -37,8 +34,6 @@ from tidings.protocol.host import (
     Records,
     Reply,
     Span,
-    Store,
-    Sync,
     Trimmed,
     Unreadable,
 )
@@ -73,8 +68,6 @@ from tidings.protocol.requests import (
 )
 from tidings.protocol.wishes import count, summary
 
-PUBLISHERS: Final = Shelf[Publisher]("publisher")
-
 
 class FromLog(Delivery):
     """The logs, the readers and the publishers of one node."""
@@ -98,7 +91,7 @@ class FromLog(Delivery):
         are; both in seconds.
         """
         self._kernel, self._wants = kernel, wants
-        self._enforce, self._progress = enforce, progress
+        self._progress = progress
         self.logs = Logs(kernel, wants, logs, self._answered)
         self.reached = Reached(kernel, wants, self.logs, stored, instance=instance)
         self.doubts = Doubts(kernel, wants, self._tell_doubts)
@@ -111,14 +104,13 @@ class FromLog(Delivery):
             kernel, wants, self.reached, self.fetching, self.doubts, self.subscriptions, ends
         )
         self.subscriptions.bind(self.reading)
-        self.publishers = Publishers()
-        self.refusals = Refusals()
-        durables = self.subscriptions.holdings.durables
-        self._quotas = Quotas(kernel, quota, durables, self.publishers.ages)
+        holdings = self.subscriptions.holdings
+        self.publishing = Publishing(
+            kernel, wants, self.logs, holdings, quota, self.let_flow, enforce=enforce
+        )
+        self.publishers = self.publishing.publishers
         self._owners: dict[str, Client] = {}
         """Who has each name under which is published."""
-        self._known_spans: dict[str, Span] = {}
-        """What was known of the logs when the host was asked for what is there."""
 
     @property
     def stream(self) -> str:
@@ -139,7 +131,7 @@ class FromLog(Delivery):
             Drained: self._drained,
             Records: self.logs.records,
             Unreadable: self.logs.unreadable,
-            Trimmed: self._trimmed,
+            Trimmed: self.logs.trimmed,
             Heard: partial(self._heard, None),
         }
 
@@ -169,24 +161,20 @@ class FromLog(Delivery):
         }
 
     def steps(self) -> Sequence[Step]:
-        return [self._quotas.step]
+        return [self.publishing.quotas.step]
 
     def saved(self) -> Collection[Shelf[Any] | Single[Any]]:
-        return (PUBLISHERS, REFUSED, DURABLES, CURSORS, HEARD, IDENTITIES, DOUBTS, HOURS, USED)
+        own = (DURABLES, CURSORS, HEARD, IDENTITIES, DOUBTS, HOURS, USED)
+        return *self.publishing.saved(), *own
 
     def kept(self) -> Mapping[str, Any]:
-        names = {PUBLISHERS.key(name): tuple(known) for name, known in self.publishers.items()}
-        kept = self.doubts.kept() | self.subscriptions.kept()
-        return kept | self.refusals.stored() | names
+        return self.doubts.kept() | self.subscriptions.kept() | self.publishing.kept()
 
     def start(self, stored: Mapping[str, Any], time: float) -> None:
         self.reached.start()
         self.subscriptions.restore(stored)
         self.doubts.restore(stored)
-        for name, known in PUBLISHERS.found(stored):
-            self.publishers.restore(name, known)
-        days = {name: known.day for name, known in self.publishers.items()}
-        self.refusals.restore(stored, last=days)
+        self.publishing.restore(stored)
         self._forget_unused()
         self._kernel.every(self._progress, self._beat)
         self._kernel.every(HOUR, self._pass_hour)
@@ -200,7 +188,7 @@ class FromLog(Delivery):
         if owner is not None and owner.instance == body.instance and owner.attempt > body.attempt:
             self._answer(key, Refused(SESSION, "this process has attached again meanwhile"))
             return
-        epoch = self._claim(name, body)
+        epoch = self.publishing.claim(name, body)
         if epoch is None:
             self._answer(key, Refused(SESSION, "another process has taken this name over"))
             return
@@ -217,25 +205,11 @@ class FromLog(Delivery):
         client.instance, client.attempt = body.instance, body.attempt
         session.advertisements = dict(body.advertisements)
         self._wants.become(session, {}, count(session.advertisements))
-        number = self.publishers[name].number
-        # What was refused behind that is sent again, or left out.
-        self._emit_all(self.refusals.forget(name, above=number))
-        for refusal in self.refusals.of(name):
-            self._answer(key, refusal)
+        number = self.publishing.resume(key, name)
         self._answer(key, Accepted("attach", number, epoch))
         for id, filter_ in body.subscriptions.items():
             wanted = Subscribe(id, filter_, since=body.cursor)
             self.subscriptions.subscribe(session, wanted, 0.0)
-
-    def _claim(self, name: str, body: Attach) -> int | None:
-        """The epoch of whoever attaches under a name, on disk before it is told; None: fenced."""
-        before = self.publishers[name]
-        day = self.subscriptions.holdings.day
-        epoch = self.publishers.claim(name, body.instance, body.epoch, day=day)
-        if self.publishers[name] is not before:
-            self._kernel.emit(PUBLISHERS.put(name, self.publishers[name]))
-            self._kernel.emit(Sync())
-        return epoch
 
     def came(self, session: Session) -> None:
         self.clients[session.name] = Client(session)
@@ -260,13 +234,7 @@ class FromLog(Delivery):
         name = self.clients[session.name].publisher
         self._kernel.close_session(session)
         if body.forget:
-            self._forget_publisher(name)
-
-    def _forget_publisher(self, name: str) -> None:
-        """It has left for good, and will not send anything again."""
-        if self.publishers.forget(name):
-            self._kernel.emit(PUBLISHERS.drop(name))
-        self._emit_all(self.refusals.forget(name))
+            self.publishing.forget(name)
 
     def _advertise(self, session: Session, body: Advertise | Unadvertise, time: float) -> None:
         after = body.filter if isinstance(body, Advertise) else None
@@ -291,62 +259,17 @@ class FromLog(Delivery):
             return
         self.subscriptions.pass_day()
         for client in self.clients.values():
-            name = client.publisher
-            if self.publishers.use(name, day=holdings.day):
-                self._kernel.emit(PUBLISHERS.put(name, self.publishers[name]))
+            self.publishing.use(client.publisher)
         self._forget_unused()
 
     def _forget_unused(self) -> None:
         self.subscriptions.forget_unused()
-        for name in self.subscriptions.holdings.expired(self.publishers.ages):
-            self._forget_publisher(name)
+        self.publishing.forget_unused()
 
     # -- publishing ----------------------------------------------------------------------------
 
     def _publish(self, session: Session, body: Publish, time: float) -> None:
-        """Keep what is new, then let it flow. Without anything, a number is left out."""
-        publisher = self.clients[session.name].publisher
-        if not body.notifications:
-            self._refuse(publisher, body.number, LEFT_OUT)
-            return
-        no_name = self._quotas.no_name(publisher)
-        if no_name is not None:
-            for number in range(body.number, body.number + len(body.notifications)):
-                self._refuse(publisher, number, no_name)
-                self._answer(session.name, Refused(str(number), no_name))
-            return
-        last = self.publishers[publisher].number
-        said: list[tuple[Notification, bool]] = []
-        for number, notification in enumerate(body.notifications, body.number):
-            if number <= last:
-                continue
-            last = number
-            flood = self._wants.is_for_all(session, notification, enforce=self._enforce)
-            if flood is None:
-                reason = "no advertisement of yours matches this; advertise it first"
-                self._refuse(publisher, number, reason)
-                self._answer(session.name, Refused(str(number), reason))
-                continue
-            said.append((notification, flood))
-        events = self.keep(self.logs.published, said, time)
-        if events:
-            day = self.subscriptions.holdings.day
-            kept = self.publishers.keep(publisher, last, day=day)
-            self._kernel.emit(PUBLISHERS.put(publisher, kept))
-            self._emit_all(self.refusals.kept(publisher, last))
-            self._kernel.emit(Sync())
-        self._answer(session.name, Accepted("publish", last))
-        self.let_flow(events)
-
-    def keep(
-        self, own: OwnStream, said: Iterable[tuple[Notification, bool]], time: float
-    ) -> list[Event]:
-        """Put this into an own stream. It is kept at the next `Sync`, and may flow then."""
-        events = own.next(said, time)
-        if events:
-            own.log.extend(events, sum(size(event.notification) for event in events))
-            self._kernel.emit(Append(tuple(events)))
-        return events
+        self.publishing.publish(session, self.clients[session.name].publisher, body, time)
 
     def let_flow(self, events: Sequence[Event]) -> None:
         """Events of an own stream are kept: on to whoever wants them."""
@@ -360,17 +283,7 @@ class FromLog(Delivery):
         """The host has refused it, and told so."""
         client = self.clients.get(input.session)
         if client is not None:
-            self._refuse(client.publisher, input.number, input.reason)
-
-    def _refuse(self, publisher: str, number: int, reason: str) -> None:
-        """If the answer is lost and a later number kept, the client would take both for kept: it
-        is told again when it comes back."""
-        if number > self.publishers[publisher].number:  # else it was decided before
-            self._emit_all(self.refusals.add(publisher, number, reason))
-
-    def _emit_all(self, changes: list[Store]) -> None:
-        for change in changes:
-            self._kernel.emit(change)
+            self.publishing.refuse(client.publisher, input.number, input.reason)
 
     def _event(self, neighbour: Neighbour, event: Event) -> None:
         """An event comes by a neighbour; by another than its stream's way, it is a straggler."""
@@ -508,9 +421,6 @@ class FromLog(Delivery):
         if client is not None:
             self.reading.drained(client)
 
-    def _trimmed(self, input: Trimmed) -> None:
-        self.logs.logs[input.stream].trim(input.first)
-
     def _answer(self, session: str, answer: Answer) -> None:
         self._kernel.emit(Reply(session, answer))
 
@@ -570,11 +480,10 @@ class FromLog(Delivery):
                 yield f"what {session.name} advertises is not in the table"
 
     def recall(self) -> None:
-        logs = self.logs.logs.items()
-        self._known_spans = {s: Span(log.first, log.last, log.time) for s, log in logs}
+        self.logs.recall()
 
     def recalled(self, found: Recalled) -> None:
-        self._compare_logs(self._known_spans, found.logs)
+        self.logs.recalled(found.logs)
         for client in list(self.clients.values()):
             session = client.session
             is_full = found.sessions.get(session.name)
@@ -588,19 +497,6 @@ class FromLog(Delivery):
                 self.reading.drained(client)
         for name in found.sessions.keys() - self.clients.keys():
             self._answer(name, Resend())
-
-    def _compare_logs(self, known: Mapping[str, Span], spans: Mapping[str, Span]) -> None:
-        """`known` is what was known when the host was asked; both may have moved on since."""
-        logs = self.logs.logs
-        if not known.keys() <= spans.keys() <= logs.keys():
-            raise Damaged(f"{sorted(spans)} are kept, of logs {sorted(logs)}")
-        for stream, span in spans.items():
-            log, before = logs[stream], known.get(stream, Span())
-            if not (before.first <= span.first and before.last <= span.last <= log.last):
-                raise Damaged(f"{span} is kept of {stream}, and {before} was known")
-            if 0 < span.last == log.last and span.time != log.time:
-                raise Damaged(f"{stream} ends at {span.time}, not at {log.time}")
-            log.trim(span.first)
 
 
 def _raised(before: str, last: int, known: int, stream: str) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from tidings.delivery.log import Log
 from tidings.delivery.own import OwnStream
 from tidings.events import Notification
 from tidings.protocol.epochs import broker_of
-from tidings.protocol.host import Damaged, Read, Records, Span, Unreadable
+from tidings.protocol.host import Append, Damaged, Read, Records, Span, Trimmed, Unreadable
 from tidings.protocol.messages import BEGIN, NOW, Event, Fetch, Fetched
 from tidings.protocol.parts import Kernel, Wants
 
@@ -51,11 +51,27 @@ class Logs:
         """What was read and not sent yet, by the place behind which it begins."""
         self.read_limit, self.part_limit = _READ, _PART
         self._number = 0
+        self._recalled: dict[str, Span] = {}
+        """What was known when the host was asked for what is kept."""
 
     @property
     def log(self) -> Log[Event]:
         """That of what clients publish now."""
         return self.published.log
+
+    def keep(
+        self, own: OwnStream, said: Iterable[tuple[Notification, bool]], time: float
+    ) -> list[Event]:
+        """Say this in an own stream, with whether it goes to everybody. Kept at the next `Sync`."""
+        events = own.next(said, time)
+        if events:
+            own.log.extend(events, sum(size(event.notification) for event in events))
+            self._kernel.emit(Append(tuple(events)))
+        return events
+
+    def trimmed(self, input: Trimmed) -> None:
+        """What comes before a tick is no longer kept."""
+        self.logs[input.stream].trim(input.first)
 
     def answer(self, fetch: Fetch) -> None:
         """Answer from the end of the log that is in memory, or have the log read."""
@@ -118,6 +134,24 @@ class Logs:
             yield from log.audit()
         if any(number > self._number for number in self.reads):
             yield f"reads {sorted(self.reads)} are under way, and {self._number} was the last"
+
+    def recall(self) -> None:
+        """The host is about to say what is kept: note what is known."""
+        logs = self.logs.items()
+        self._recalled = {s: Span(log.first, log.last, log.time) for s, log in logs}
+
+    def recalled(self, spans: Mapping[str, Span]) -> None:
+        """What is kept has to fit what was known then; both may have moved on since."""
+        known, logs = self._recalled, self.logs
+        if not known.keys() <= spans.keys() <= logs.keys():
+            raise Damaged(f"{sorted(spans)} are kept, of logs {sorted(logs)}")
+        for stream, span in spans.items():
+            log, before = logs[stream], known.get(stream, Span())
+            if not (before.first <= span.first and before.last <= span.last <= log.last):
+                raise Damaged(f"{span} is kept of {stream}, and {before} was known")
+            if 0 < span.last == log.last and span.time != log.time:
+                raise Damaged(f"{stream} ends at {span.time}, not at {log.time}")
+            log.trim(span.first)
 
     def _send_part(self, fetch: Fetch, since: int, upto: int, events: Sequence[Event]) -> None:
         wanted = self._chooser(fetch)
