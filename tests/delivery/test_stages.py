@@ -29,6 +29,7 @@ from tidings.delivery.fetching import Fetching
 from tidings.delivery.readers import Flow, Reader
 from tidings.delivery.reading import Reading
 from tidings.delivery.stages import STAGES, Stage, Turn
+from tidings.delivery.standing import Standing
 from tidings.events import Notification
 from tidings.protocol import Advertise, Attach, Publish, Request, Subscribe, Unsubscribe
 from tidings.protocol.parts import UNTOLD
@@ -109,13 +110,13 @@ NAMES: Final = [
 def explored(name: str) -> tuple[Found, frozenset[Transition]]:
     """How much there is in a scenario, and how its readers went from stage to stage."""
     seen: set[Transition] = set()
-    turn = Reading._turn
+    turn = Standing.turn
 
-    def watched(self: Reading, reader: Reader, flow: Flow, what: Turn, to: Stage) -> None:
+    def watched(self: Standing, reader: Reader, flow: Flow, what: Turn, to: Stage) -> None:
         seen.add((what, reader.stage(flow.stream), to))
         turn(self, reader, flow, what, to)
 
-    with mock.patch.object(Reading, "_turn", watched):
+    with mock.patch.object(Standing, "turn", watched):
         found = explore(Explorer(SCENARIOS[name]))
     print(f"{name}: {found}")
     return found, frozenset(seen)
@@ -158,7 +159,7 @@ def mistaken(name: str) -> str:
 
 
 def test_it_finds_an_epoch_that_is_read_before_the_one_before_it_ends() -> None:
-    with mock.patch.object(Reading, "_has_earlier", return_value=False):
+    with mock.patch.object(Standing, "has_earlier", return_value=False):
         found = mistaken("one reads two epochs, and does not always read")
     assert "1 hears 3 of b after ['b~2']" in found
 

@@ -304,8 +304,8 @@ class Explorer:
     def _step(self, world: World, step: Step) -> World:
         for request in step.asked:
             if isinstance(request.body, Subscribe):
-                since = request.body.since
-                asked = ("asked", request.body.id, freeze(since))
+                body = request.body
+                asked = ("asked", body.id, freeze(body.since), body.durable is not None)
                 world = world._replace(heard=(*world.heard, asked))
             world = self._do(world, step.at, "handle", request)
         return world
@@ -458,6 +458,7 @@ class Account:
         self.id = id
         self.told: dict[str, list[int]] = {}
         self.since: Since = None
+        self.is_durable = False
         self.begun: Mapping[str, int] | None = None
         self.missed = 0
         self.has_ended = False
@@ -477,8 +478,8 @@ class Account:
         assert not later, f"{self.id} hears {tick} of {stream} after {later}"
         self.told.setdefault(stream, []).append(tick)
 
-    def _asked(self, since: Hashable) -> None:
-        self.since = thaw(since)
+    def _asked(self, since: Hashable, is_durable: bool) -> None:
+        self.since, self.is_durable = thaw(since), is_durable
 
     def _accepted(self, cursor: Pairs | None, ends: Pairs) -> None:
         if cursor is None:
@@ -493,6 +494,7 @@ class Account:
         self.has_ended = True
 
     def _missed(self, count: int) -> None:
+        assert not self.is_durable, f"{self.id} is durable, and has missed {count}"
         self.missed += count
 
     def _progress(self, cursor: Pairs) -> None:
