@@ -343,7 +343,7 @@ class FromLog(Delivery):
     def _fetched(self, neighbour: Neighbour, message: Fetched) -> None:
         """An answer comes, for this node or for one behind it."""
         self.reached.hear(message.stream, message.upto)
-        if not self.fetching.passed_back(message):
+        if self.reached.is_answered(message):
             self._answered(message)
 
     def _answered(self, message: Fetched) -> None:

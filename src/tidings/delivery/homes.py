@@ -15,10 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Protocol, TypeVar
 
-import msgspec
-
-from tidings.delivery.known import Known
-from tidings.delivery.ways import Ways
+from tidings.delivery.streams import Reached
 from tidings.protocol.epochs import broker_of
 from tidings.protocol.host import Reply
 from tidings.protocol.messages import Seek, Sought
@@ -53,14 +50,8 @@ class Keeper(Protocol):
 class Homes:
     """Who looks for a durable name here; one that is found nowhere is let in."""
 
-    def __init__(
-        self,
-        kernel: Kernel,
-        ways: Ways[Neighbour],
-        known: Known,
-        keeper: Keeper,
-    ) -> None:
-        self._kernel, self._ways, self._known, self._keeper = kernel, ways, known, keeper
+    def __init__(self, kernel: Kernel, reached: Reached, keeper: Keeper) -> None:
+        self._kernel, self._reached, self._keeper = kernel, reached, keeper
         self._holds = keeper.holds
         self._searches: dict[str, dict[str, Search]] = {}
         """By session and id."""
@@ -79,7 +70,7 @@ class Homes:
 
     def seek(self, session: Session, body: Subscribe, time: float) -> None:
         """Let in a subscription whose name is not known here, or refuse it, as others say."""
-        search = Search(session, body, time, self._ways.names)
+        search = Search(session, body, time, self._reached.ways.names)
         self._searches.setdefault(session.name, {})[body.id] = search
         self._makers.setdefault(search.name, {})[search] = None
         self._go_on(search)
@@ -128,19 +119,19 @@ class Homes:
 
     def _go_on(self, search: Search) -> None:
         """Ask whoever was not asked yet; decide when there is nobody left."""
-        reachable = {broker_of(stream): stream for stream in self._ways.streams}
+        reachable = {broker_of(stream): stream for stream in self._reached.ways.streams}
         for node, stream in reachable.items():
             if node in search.answered or node in search.asked:
                 continue
             self._number += 1
             search.asked[node] = self._number
             self._asked[self._number] = search, node
-            via = self._ways.via(stream)
+            via = self._reached.ways.via(stream)
             assert via is not None, "the node's own streams have answered"
             path = (self._kernel.name,)
             self._kernel.send(via, Seek(stream, search.name, self._number, path))
         if reachable.keys() <= search.answered:
-            others = {*map(broker_of, self._known), *self._kernel.neighbours}
+            others = {*map(broker_of, self._reached.known), *self._kernel.neighbours}
             unasked = sorted(others - search.answered)
             is_unsure = bool(unasked) and search.body.home == "sure"
             self._decide(search, _unsure(unasked) if is_unsure else None)
@@ -166,17 +157,10 @@ class Homes:
     # -- messages ------------------------------------------------------------------------------
 
     def asked(self, neighbour: Neighbour, message: Seek) -> None:
-        """Pass the question on, or answer it."""
-        if message.path[-1:] != (neighbour.name,):
-            return  # nobody could be answered
-        if broker_of(message.stream) in self._ways.names:
+        """Somebody looks for a durable name."""
+        if self._reached.is_asked(neighbour, message):
             has_it = self._has(message.durable, asker=message.path[0])
             self._kernel.send(neighbour, Sought(message.number, message.path, has_it))
-            return
-        via = self._ways.via(message.stream)
-        if via is not None and via is not neighbour:
-            path = (*message.path, self._kernel.name)
-            self._kernel.send(via, msgspec.structs.replace(message, path=path))
 
     def _has(self, name: str, *, asker: str) -> bool:
         """Whether it lives here, or is going to."""
@@ -190,12 +174,8 @@ class Homes:
         return False
 
     def told(self, _: Neighbour, message: Sought) -> None:
-        """Pass an answer back on the way that the question came by, or take it."""
-        path = message.path[:-1]
-        if path:
-            neighbour = self._kernel.neighbours.get(path[-1])
-            if neighbour is not None:
-                self._kernel.send(neighbour, msgspec.structs.replace(message, path=path))
+        """Somebody answers whether a name lives there."""
+        if not self._reached.is_answered(message):
             return
         search, node = self._asked.pop(message.number, (None, ""))
         if search is not None:

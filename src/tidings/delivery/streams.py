@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+import msgspec
+
 from tidings.delivery.known import Known, Stored
 from tidings.delivery.logs import Logs
 from tidings.delivery.own import OwnStream
 from tidings.delivery.ways import Ways
 from tidings.protocol.epochs import broker_of, epoch_of
 from tidings.protocol.host import Sync
-from tidings.protocol.messages import Heard, Path, Streams
+from tidings.protocol.messages import Fetch, Fetched, Heard, Path, Seek, Sought, Streams
 from tidings.protocol.parts import Kernel, Neighbour, Shelf, Single, Wants
 from tidings.protocol.requests import Cursor
 
@@ -74,6 +76,29 @@ class Reached:
         """Tell all neighbours the same."""
         for neighbour in self._kernel.neighbours.values():
             self.tell(neighbour, streams)
+
+    # -- questions to the node of a stream, hop by hop -----------------------------------------
+
+    def is_asked(self, neighbour: Neighbour, question: Fetch | Seek) -> bool:
+        """Whether this node is to answer what comes by a neighbour; else it is passed on."""
+        if question.path[-1:] != (neighbour.name,):
+            return False  # nobody could be answered
+        if self.is_own(question.stream):
+            return True
+        via = self.ways.via(question.stream)
+        if via is not None and via is not neighbour:
+            path = (*question.path, self._kernel.name)
+            self._kernel.send(via, msgspec.structs.replace(question, path=path))
+        return False
+
+    def is_answered(self, answer: Fetched | Sought) -> bool:
+        """Whether an answer is for this node; else it goes back as the question came."""
+        path = answer.path[:-1]
+        if path:
+            neighbour = self._kernel.neighbours.get(path[-1])
+            if neighbour is not None:
+                self._kernel.send(neighbour, msgspec.structs.replace(answer, path=path))
+        return not path
 
     def _length(self, stream: str) -> int:
         """How far a stream is, as far as was heard here."""

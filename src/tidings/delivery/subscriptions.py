@@ -74,7 +74,7 @@ class Subscriptions(Starts, Keeper):
         """By name; those in `_durable` are being read."""
         self._durable: dict[str, Reader] = {}
         self.holdings = Holdings(kernel)
-        self.homes = Homes(kernel, reached.ways, reached.known, self)
+        self.homes = Homes(kernel, reached, self)
         self._reading: Reading
 
     def bind(self, reading: Reading) -> None:
