@@ -10,32 +10,32 @@ from tidings.protocol.host import Damaged
 from tidings.protocol.parts import Part, Session, Shelf, Single, Step
 
 _TOLD: Final = (
-    *("start", "came", "asked", "attached", "left", "linked", "unlinked", "begun", "given_up"),
-    *("opened", "closed", "wants_changed", "advertised", "repaired", "doubted", "look_after"),
-    *("recall", "recalled"),
+    *("start", "came", "attached", "left", "linked", "unlinked", "begun", "given_up", "opened"),
+    *("closed", "advertised", "repaired", "doubted", "look_after", "recall", "recalled"),
 )
 """What parts are told, and do not answer."""
+_OFTEN: Final = ("asked", "wants_changed")
+"""What is told for each request, and only to those that listen."""
 
 
 class Parts(Part):
-    """Tells each of them, in order, what it is told; only those that listen to that."""
+    """Tells each of them, in order, what it is told."""
 
     def __init__(self, parts: Sequence[Part]) -> None:
         self.all = tuple(parts)
         kinds = [each.kind for part in parts for each in part.saved()]
         assert len(kinds) == len(set(kinds)), f"two parts keep the same: {sorted(kinds)}"
         for name in _TOLD:
-            setattr(self, name, partial(_tell, self._listeners(name)))
+            setattr(self, name, partial(_tell, name, self.all))
+        for name in _OFTEN:
+            setattr(self, name, partial(_tell, name, self._listeners(name)))
         self._settlers = self._listeners("settle")
         self._keepers = self._listeners("standing")
 
-    def _listeners(self, name: str) -> tuple[Callable[..., Any], ...]:
-        """The methods of this name, of all parts that have one of their own."""
-        return tuple(
-            getattr(part, name)
-            for part in self.all
-            if getattr(type(part), name) is not getattr(Part, name)
-        )
+    def _listeners(self, name: str) -> list[Part]:
+        """The parts that have a method of this name of their own."""
+        default = getattr(Part, name)
+        return [part for part in self.all if getattr(type(part), name) is not default]
 
     def handlers(self, of: Callable[[Part], Mapping[type, Any]]) -> dict[type, tuple[Any, ...]]:
         """Who handles something of each type, in order."""
@@ -52,7 +52,7 @@ class Parts(Part):
         return [step for part in self.all for step in part.steps()]
 
     def standing(self, session: Session, *, besides: str) -> int:
-        return sum(standing(session, besides=besides) for standing in self._keepers)
+        return sum(part.standing(session, besides=besides) for part in self._keepers)
 
     @property
     def settles(self) -> bool:
@@ -60,7 +60,7 @@ class Parts(Part):
         return bool(self._settlers)
 
     def settle(self) -> bool:
-        found = [settle() for settle in self._settlers]
+        found = [part.settle() for part in self._settlers]
         return any(found)
 
     def mend(self) -> bool:
@@ -75,9 +75,9 @@ class Parts(Part):
         return {key: value for part in self.all for key, value in part.kept().items()}
 
 
-def _tell(listeners: Sequence[Callable[..., None]], *about: Any, **more: Any) -> None:
-    for listener in listeners:
-        listener(*about, **more)
+def _tell(what: str, listeners: Sequence[Part], *about: Any, **more: Any) -> None:
+    for part in listeners:
+        getattr(part, what)(*about, **more)
 
 
 class Recollection:
