@@ -1,4 +1,4 @@
-"""At most once: what is published flows to whoever wants it now, and is kept nowhere.
+"""At most once: what is published flows to all that want it now, and is kept nowhere.
 
 The papers' experiments run this. A session outlives its connection, and its wishes a crash: they
 are leased, stored and renewed. An event that was under way when something broke is gone.
@@ -148,7 +148,7 @@ class AtMostOnce(Delivery):
             self._kernel.at(client.expires, partial(self._lease_over, session))
 
     def asked(self, session: Session) -> None:
-        """Whoever says something is there."""
+        """A client that says something is there."""
         if not session.is_own:
             self.clients[session.name].expires = self._kernel.now + self._lease
 

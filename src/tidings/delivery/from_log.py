@@ -1,6 +1,6 @@
 """From a log: what is published is kept first, and then loses nothing on its way to readers.
 
-Publications go to the log before they go anywhere else. They then flow to whoever wants them;
+Publications go to the log before they go anywhere else. They then flow to all that want them;
 `reading` says how readers come into these flows and go on where they were interrupted, and
 `subscriptions` what is kept of readers that are to last.
 """
@@ -182,7 +182,7 @@ class FromLog(Delivery):
     # -- sessions ------------------------------------------------------------------------------
 
     def attach(self, key: str, body: Attach) -> None:
-        """Give a session its name, from whoever has it; unless it is fenced."""
+        """Give a session its name, from the one that has it; unless it is fenced."""
         name = body.name or key
         owner = self._owners.get(name)
         if owner is not None and owner.instance == body.instance and owner.attempt > body.attempt:
@@ -272,7 +272,7 @@ class FromLog(Delivery):
         self.publishing.publish(session, self.clients[session.name].publisher, body, time)
 
     def let_flow(self, events: Sequence[Event]) -> None:
-        """Events of an own stream are kept: on to whoever wants them."""
+        """Events of an own stream are kept: on to all that want them."""
         if events:
             own = self.reading.flows[events[0].stream]
             found = self._wants.filters_of([event.notification for event in events])
@@ -503,5 +503,5 @@ def _raised(before: str, last: int, known: int, stream: str) -> str:
     return (
         f"{before} ends at tick {last} here, but was heard up to {known} elsewhere: the store went "
         f"back without a trace. {before} is closed at {last}, and {stream} begins. Events behind "
-        f"{last} that were published before are lost here; whoever is ahead is told"
+        f"{last} that were published before are lost here; readers that are ahead are told"
     )

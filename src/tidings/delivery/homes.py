@@ -95,7 +95,7 @@ class Homes:
         self._kernel.soon(self._go_on_with_all)
 
     def _go_on_with_all(self) -> None:
-        """Go on where ways have changed, but not while events are passed on: else whoever is let in
+        """Go on where ways have changed, but not while events are passed on: a reader let in then
         would be told that it is behind events that were matched before it was there.
         """
         if not self._is_due:
@@ -118,7 +118,7 @@ class Homes:
             yield "nobody waits for what was asked about a durable name, or the other way round"
 
     def _go_on(self, search: Search) -> None:
-        """Ask whoever was not asked yet; decide when there is nobody left."""
+        """Ask those that were not asked yet; decide when there are none left."""
         reachable = {broker_of(stream): stream for stream in self._reached.ways.streams}
         for node, stream in reachable.items():
             if node in search.answered or node in search.asked:

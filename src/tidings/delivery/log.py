@@ -8,9 +8,9 @@ from itertools import islice
 from typing import Final, Generic, Protocol, TypeVar
 
 TAIL: Final = 4_096
-"""So many of the latest events are kept in memory, where readers catch up without a pause,"""
+"""The latest events that are kept in memory, where readers catch up without a pause."""
 BYTES: Final = 16 << 20
-"""unless they are larger than this."""
+"""Bytes of events that are kept in memory at most."""
 
 
 class Ticked(Protocol):

@@ -1,4 +1,4 @@
-"""Logs: a node's own streams, and answers to whoever fetches from them, from memory or disk."""
+"""Logs: a node's own streams, and answers to those that fetch from them, from memory or disk."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _RESTS: Final = 8
 
 
 class Logs:
-    """A node's logs, and whoever waits for something to be read from them.
+    """A node's logs, and the questions that wait for something to be read from them.
 
     There is one for each epoch of each of its own streams; those that are closed are still read.
     An answer goes to the neighbour that asked, or `back` if the node itself did.
@@ -90,8 +90,8 @@ class Logs:
             self._send_back(fetch, log.first - 1, log.first - 1, (), lost=True)
             return
         if since > log.last:
-            # Of what was closed while this node ran, what came since it started may be new to
-            # whoever is ahead: those ticks were used before.
+            # Of what was closed while this node ran, what came since it started may be new to a
+            # reader that is ahead: those ticks were used before.
             is_closed = fetch.stream != self.own[broker_of(fetch.stream)].stream
             edge = max(log.begun, log.first - 1) if is_closed else log.last
             self._send_back(fetch, edge, log.last, (), lost=True)
@@ -168,7 +168,7 @@ class Logs:
         self._send_back(fetch, since, upto, tuple(chosen))
 
     def _keep_rest(self, stream: str, since: int, events: Sequence[Event]) -> None:
-        """Whoever got a part will ask for the next one."""
+        """Who got a part will ask for the next one."""
         if events and self.logs[stream].recent(since) is None:
             self._rests[stream, since] = tuple(events)
             while len(self._rests) > _RESTS:
@@ -217,7 +217,7 @@ class Logs:
 
 
 def damaged(stream: str, since: int, upto: int) -> str:
-    """What to tell whoever wants ticks that are damaged in the log of their broker."""
+    """What to tell a reader of ticks that are damaged in the log of their broker."""
     return (
         f"the log of broker {broker_of(stream)} is damaged: ticks {since + 1} to {upto} of "
         f"{stream} cannot be read (look at its store with tidings store check)"

@@ -1,7 +1,7 @@
 """Publishing: what clients say under their names, up to which number it is kept, and what is not.
 
 A publication is on disk with its number before anybody hears of it, so that it is neither lost nor
-kept twice, whoever is killed. `publishers` says whose a name is, `refusals` what is not kept.
+kept twice, whatever crashes. `publishers` says whose a name is, `refusals` what is not kept.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Publishing:
     # -- names ---------------------------------------------------------------------------------
 
     def claim(self, name: str, body: Attach) -> int | None:
-        """The epoch of whoever attaches under a name, on disk before it is told; None: fenced."""
+        """The epoch of a process that attaches, on disk before it is told; None if it is fenced."""
         before = self.publishers[name]
         day = self._holdings.day
         epoch = self.publishers.claim(name, body.instance, body.epoch, day=day)
@@ -87,7 +87,7 @@ class Publishing:
             self._kernel.emit(PUBLISHERS.put(name, self.publishers[name]))
 
     def forget(self, name: str) -> None:
-        """Whoever had a name has left for good, and will not send anything again."""
+        """The process that has a name has left for good, and will not send anything again."""
         if self.publishers.forget(name):
             self._kernel.emit(PUBLISHERS.drop(name))
         self._emit(self.refusals.forget(name))

@@ -135,7 +135,7 @@ class Reading:
             self.telling.state(reader)
 
     def follow_epochs(self, reader: Reader, streams: Iterable[str]) -> None:
-        """Whoever has a position in a node's stream wants all of the one that comes after it.
+        """A reader with a position in a node's stream wants all of the one that comes after it.
 
         To be called for all streams that turn up together: a place that is found by its time in
         one of them says nothing about the others.
@@ -261,7 +261,7 @@ class Reading:
                 self.telling.state(reader)
 
     def drained(self, client: Client) -> None:
-        """Go on; whoever has missed something is told so."""
+        """Go on; a reader that has missed something is told so."""
         client.is_full = False
         for reader in list(client.readers.values()):
             self.telling.missed(reader)
@@ -452,7 +452,7 @@ class Reading:
                 self.telling.missed(reader)
 
     def _went_back(self, flow: Flow, message: Fetched) -> None:
-        """A stream ends before what has come of it: whoever follows it is told."""
+        """A stream ends before what has come of it: those that follow it are told."""
         for reader in self._followers(flow):
             self._end_too_old(reader, message, self.telling.position(reader, flow.stream))
         flow.upto = UNKNOWN

@@ -1,7 +1,7 @@
 """Standing: where readers stand in streams. Moves them as the table says, and keeps what follows.
 
-Whoever waits or is asked for is known to the flow, and whoever fetches has a question under way;
-that is so exactly while the reader stands there.
+A reader that waits, or for which a stream was asked, is known to the flow, and one that fetches has
+a question under way: each exactly while it stands there.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Subscriptions: who may begin to read what, and what is kept of those that are to last.
 
 A *durable* subscription is kept under its name: its filter, who has it, and the cursor up to
-which it was acknowledged. Where it begins is on disk before anything is delivered, so whoever
+which it was acknowledged. Where it begins is on disk before anything is delivered, so a client that
 comes back does not begin behind that.
 """
 
@@ -169,7 +169,7 @@ class Subscriptions(Starts, Keeper):
         return None if saved is None or body.since is not None else saved.doubts
 
     def _take(self, reader: Reader, name: str, saved: Saved | None, body: Subscribe) -> None:
-        """Give a durable subscription to a reader, from whoever has it."""
+        """Give a durable subscription to a reader, from the one that has it."""
         before = self._durable.get(name)
         if before is not None:
             self._reading.end(before, _TAKEN)
@@ -177,7 +177,7 @@ class Subscriptions(Starts, Keeper):
         self._durable[name] = reader
         if saved is None or body.since is not None:
             positions = dict(reader.positions)
-            if reader.begins_now:  # whoever comes back must not begin later, by any clock
+            if reader.begins_now:  # one that comes back must not begin later, by any clock
                 ends = {stream: log.last for stream, log in self._logs.logs.items()}
                 positions = {**self._reached.known, **ends}
             owner, doubts = body.owner, self._doubts.count
@@ -217,7 +217,7 @@ class Subscriptions(Starts, Keeper):
         self._reply(session.name, Accepted(body.id))
 
     def _drop(self, name: str) -> bool:
-        """Forget a durable subscription, whoever reads it; whether there was one."""
+        """Forget a durable subscription, even if it is read; whether there was one."""
         reader = self._durable.get(name)
         if reader is not None:
             self._reading.end(reader, "this durable subscription was forgotten")

@@ -5,7 +5,7 @@ nobody takes a way that leads through itself. A neighbour that is told of a stre
 its flow has been interrupted somewhere on the way and begins anew, even if the way is the same.
 
 Two nodes of one name would be taken for one. So a way also says which process the stream's own
-node is: whoever hears of two under one name keeps to the one that it had, and can tell.
+node is: a node that hears of two under one name keeps to the one that it had, and can tell.
 """
 
 from __future__ import annotations

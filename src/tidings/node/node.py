@@ -404,7 +404,7 @@ class Node:
             self.send(neighbour, Account(neighbour.view, neighbour.link.said, ways))
 
     def _account(self, neighbour: Neighbour, message: Account) -> None:
-        """What does not fit what is remembered here: begin anew, whoever is wrong.
+        """What does not fit what is remembered here: begin anew, whichever end is wrong.
 
         Of a view, the sender's own number is what it has said last; ours may be news to it.
         """

@@ -1,4 +1,4 @@
-"""All parts of a node as one, for whoever has something to tell them."""
+"""All parts of a node as one, to be told something together."""
 
 from __future__ import annotations
 

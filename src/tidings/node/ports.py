@@ -1,4 +1,4 @@
-"""Ports: whoever a node talks to. A neighbour on a lane of the overlay, at the end of a link."""
+"""Ports: those that a node talks to. Here, a neighbour on a lane, at the end of a link."""
 
 from __future__ import annotations
 

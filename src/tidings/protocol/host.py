@@ -206,7 +206,7 @@ class Raise(msgspec.Struct, frozen=True):
 
     stream: str
     reason: str
-    """A sentence for whoever looks after the broker."""
+    """A sentence for the operator."""
 
 
 class Read(msgspec.Struct, frozen=True):

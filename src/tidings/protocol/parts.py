@@ -72,7 +72,7 @@ class Neighbour(Protocol):
 
 
 Port: TypeAlias = Session | Neighbour
-"""Whoever may want something."""
+"""What may want something."""
 
 
 class Kernel(Protocol):
@@ -135,7 +135,7 @@ class Wants(Protocol):
 
     @property
     def is_advertised(self) -> bool:
-        """Whether subscriptions travel only towards whoever advertises what they match."""
+        """Whether subscriptions travel only towards those that advertise what they match."""
 
     def filters(self, notification: Notification) -> list[Filter]:
         """The filters that match it."""

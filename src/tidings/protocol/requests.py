@@ -25,8 +25,8 @@ Home: TypeAlias = Literal["", "sure", "here"]
 class Attach(msgspec.Struct, frozen=True, array_like=True, tag=1):
     """Open a session, or resume it: all that it wants and advertises, and what it has heard.
 
-    The cursor is the last tick heard of each stream: nothing up to it is delivered again. Whoever
-    attaches under a name that another session has takes it over: see `delivery.publishers`.
+    The cursor is the last tick heard of each stream: nothing up to it is delivered again. A name
+    that another session has is taken over: see `delivery.publishers`.
     """
 
     subscriptions: dict[str, Filter] = {}
@@ -86,7 +86,7 @@ class Unsubscribe(msgspec.Struct, frozen=True, array_like=True, tag=3):
     forget: bool = False
     """Forget the cursor of a durable subscription, too."""
     durable: str | None = None
-    """The name of the one to forget, whoever reads it; then `id` is only that of the answer."""
+    """The name of the one to forget, even if it is read; then `id` is only that of the answer."""
 
 
 class Acknowledge(msgspec.Struct, frozen=True, array_like=True, tag=4):
@@ -175,9 +175,9 @@ class Accepted(msgspec.Struct, frozen=True, array_like=True, tag=16):
     epoch: int = 0
     """Of an attached session: what to say when it attaches again."""
     cursor: Cursor | None = None
-    """Of a subscription: where it has started, in each stream that is known;"""
+    """Of a subscription: where it has started, in each stream that is known."""
     begun: float = 0.0
-    """and when, for `Subscribe.begun`."""
+    """Of a subscription: when it has started, for `Subscribe.begun`."""
     doubts: int = 0
     """How many doubts there are so far, for `Subscribe.doubts`."""
 
@@ -188,11 +188,11 @@ class Refused(msgspec.Struct, frozen=True, array_like=True, tag=17):
     id: str
     reason: str
     cursor: Cursor | None = None
-    """Where to go on, if it was that events are no longer kept,"""
+    """Where to go on, if events are no longer kept."""
     stream: str = ""
-    """which stream's they were,"""
+    """The stream whose events are no longer kept."""
     position: int = 0
-    """and where in it the subscription is."""
+    """Where the subscription is in that stream."""
     is_passing: bool = False
     """It may be carried out when it is asked for again later."""
 
