@@ -104,9 +104,15 @@ class FromLog(Delivery):
             kernel, wants, self.reached, self.fetching, self.doubts, self.subscriptions, ends
         )
         self.subscriptions.bind(self.reading)
-        holdings = self.subscriptions.holdings
         self.publishing = Publishing(
-            kernel, wants, self.logs, holdings, quota, self.let_flow, enforce=enforce
+            kernel,
+            wants,
+            self.logs,
+            self.subscriptions.holdings,
+            self.clients,
+            quota,
+            self.let_flow,
+            enforce=enforce,
         )
         self.publishers = self.publishing.publishers
         self._owners: dict[str, Client] = {}
@@ -126,7 +132,7 @@ class FromLog(Delivery):
 
     def inputs(self) -> Mapping[type, Callable[[Any], None]]:
         return {
-            Declined: self._declined,
+            Declined: self.publishing.declined,
             Full: self._full,
             Drained: self._drained,
             Records: self.logs.records,
@@ -150,7 +156,7 @@ class FromLog(Delivery):
 
     def requests(self) -> Mapping[type, Callable[[Session, Any, float], None]]:
         return {
-            Publish: self._publish,
+            Publish: self.publishing.publish,
             Subscribe: self.subscriptions.subscribe,
             Unsubscribe: self.subscriptions.unsubscribe,
             Acknowledge: self.subscriptions.acknowledge,
@@ -266,10 +272,7 @@ class FromLog(Delivery):
         self.subscriptions.forget_unused()
         self.publishing.forget_unused()
 
-    # -- publishing ----------------------------------------------------------------------------
-
-    def _publish(self, session: Session, body: Publish, time: float) -> None:
-        self.publishing.publish(session, self.clients[session.name].publisher, body, time)
+    # -- events --------------------------------------------------------------------------------
 
     def let_flow(self, events: Sequence[Event]) -> None:
         """Events of an own stream are kept: on to all that want them."""
@@ -278,12 +281,6 @@ class FromLog(Delivery):
             found = self._wants.filters_of([event.notification for event in events])
             for event, filters in zip(events, found, strict=True):
                 self._pass_on(event, None, own, filters)
-
-    def _declined(self, input: Declined) -> None:
-        """The host has refused it, and told so."""
-        client = self.clients.get(input.session)
-        if client is not None:
-            self.publishing.refuse(client.publisher, input.number, input.reason)
 
     def _event(self, neighbour: Neighbour, event: Event) -> None:
         """An event comes by a neighbour; by another than its stream's way, it is a straggler."""

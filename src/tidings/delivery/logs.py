@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from tidings.delivery.log import Log
+from tidings.delivery.log import Log, size
 from tidings.delivery.own import OwnStream
 from tidings.events import Notification
 from tidings.protocol.epochs import broker_of
@@ -63,9 +63,8 @@ class Logs:
         self, own: OwnStream, said: Iterable[tuple[Notification, bool]], time: float
     ) -> list[Event]:
         """Say this in an own stream, with whether it goes to everybody. Kept at the next `Sync`."""
-        events = own.next(said, time)
+        events = own.say(said, time)
         if events:
-            own.log.extend(events, sum(size(event.notification) for event in events))
             self._kernel.emit(Append(tuple(events)))
         return events
 
@@ -221,13 +220,4 @@ def damaged(stream: str, since: int, upto: int) -> str:
     return (
         f"the log of broker {broker_of(stream)} is damaged: ticks {since + 1} to {upto} of "
         f"{stream} cannot be read (look at its store with tidings store check)"
-    )
-
-
-def size(notification: Notification) -> int:
-    """About how many bytes it takes; exact enough to keep messages small."""
-    if notification.packed is not None:
-        return len(notification.packed)
-    return 16 * len(notification.attributes) + sum(
-        len(v) for v in notification.attributes.values() if isinstance(v, str | bytes)
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tidings.delivery.log import Log
+from tidings.delivery.log import Log, size
 from tidings.events import Notification
 from tidings.protocol.epochs import broker_of, epoch_of, stream_name
 from tidings.protocol.messages import Event
@@ -18,9 +18,11 @@ class OwnStream:
     """A stream of which the node has the log, in all its epochs.
 
     >>> paris = OwnStream("paris", {"paris": Log(first=1, last=3, time=5.0)})
-    >>> [event] = paris.next([(Notification({"n": 1}), False)], time=4.0)
-    >>> event.stream, event.tick, event.time, paris.following
-    ('paris', 4, 5.0, 'paris~2')
+    >>> [event] = paris.say([(Notification({"n": 1}), False)], time=4.0)
+    >>> event.stream, event.tick, event.time
+    ('paris', 4, 5.0)
+    >>> paris.silence(), paris.silence(), paris.following
+    (4, None, 'paris~2')
     """
 
     __slots__ = ("_logs", "name", "stream", "told")
@@ -44,14 +46,17 @@ class OwnStream:
         """What the stream of the next epoch is called."""
         return stream_name(self.name, epoch_of(self.stream) + 1)
 
-    def next(self, said: Iterable[tuple[Notification, bool]], time: float) -> list[Event]:
-        """The next events of the stream, if this is said now; with whether it goes to everybody."""
-        log = self.log
+    def say(self, said: Iterable[tuple[Notification, bool]], time: float) -> list[Event]:
+        """Put this into the log as the next events, each with whether it goes to everybody."""
+        log, stream = self.log, self.stream
         moment = max(time, log.time)
-        return [
-            Event(self.stream, tick, notification, flood, moment)
+        events = [
+            Event(stream, tick, notification, flood, moment)
             for tick, (notification, flood) in enumerate(said, log.last + 1)
         ]
+        if events:
+            log.extend(events, sum([size(event.notification) for event in events]))
+        return events
 
     def raise_epoch(self) -> None:
         """Close the current stream, and begin the following one."""

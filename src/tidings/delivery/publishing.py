@@ -13,9 +13,10 @@ from tidings.delivery.holdings import Holdings
 from tidings.delivery.logs import Logs
 from tidings.delivery.publishers import Publisher, Publishers
 from tidings.delivery.quotas import Quota, Quotas
+from tidings.delivery.readers import Client
 from tidings.delivery.refusals import LEFT_OUT, REFUSED, Refusals
 from tidings.events import Notification
-from tidings.protocol.host import Reply, Store, Sync
+from tidings.protocol.host import Declined, Reply, Store, Sync
 from tidings.protocol.messages import Event
 from tidings.protocol.parts import Kernel, Session, Shelf, Single, Wants
 from tidings.protocol.requests import Accepted, Attach, Publish, Refused
@@ -32,6 +33,7 @@ class Publishing:
         wants: Wants,
         logs: Logs,
         holdings: Holdings,
+        clients: Mapping[str, Client],
         quota: Quota,
         flow: Callable[[Sequence[Event]], None],
         *,
@@ -39,7 +41,8 @@ class Publishing:
     ) -> None:
         """What is kept may `flow`. What was not advertised is refused if `enforce`."""
         self._kernel, self._wants, self._logs = kernel, wants, logs
-        self._holdings, self._flow, self._enforce = holdings, flow, enforce
+        self._holdings, self._clients = holdings, clients
+        self._flow, self._enforce = flow, enforce
         self.publishers = Publishers()
         self.refusals = Refusals()
         self.quotas = Quotas(kernel, quota, holdings.durables, self.publishers.ages)
@@ -99,10 +102,11 @@ class Publishing:
 
     # -- publications --------------------------------------------------------------------------
 
-    def publish(self, session: Session, name: str, body: Publish, time: float) -> None:
+    def publish(self, session: Session, body: Publish, time: float) -> None:
         """Keep what is new, then let it flow. Without anything, a number is left out."""
+        name = self._clients[session.name].publisher
         if not body.notifications:
-            self.refuse(name, body.number, LEFT_OUT)
+            self._note(name, body.number, LEFT_OUT)
             return
         no_name = self.quotas.no_name(name)
         if no_name is not None:
@@ -130,11 +134,17 @@ class Publishing:
         self._kernel.emit(Reply(session.name, Accepted("publish", last)))
         self._flow(events)
 
+    def declined(self, input: Declined) -> None:
+        """The host has refused something, and told so."""
+        client = self._clients.get(input.session)
+        if client is not None:
+            self._note(client.publisher, input.number, input.reason)
+
     def _refuse(self, session: Session, name: str, number: int, reason: str) -> None:
-        self.refuse(name, number, reason)
+        self._note(name, number, reason)
         self._kernel.emit(Reply(session.name, Refused(str(number), reason)))
 
-    def refuse(self, name: str, number: int, reason: str) -> None:
+    def _note(self, name: str, number: int, reason: str) -> None:
         """If the answer is lost and a later number kept, the client would take both for kept: it
         is told again when it comes back."""
         if number > self.publishers[name].number:  # else it was decided before

@@ -7,15 +7,13 @@ from functools import partial
 from typing import Any, Final
 
 from tidings.protocol.host import Damaged
-from tidings.protocol.parts import Part, Session, Shelf, Single, Step
+from tidings.protocol.parts import Change, Part, Session, Shelf, Single, Step
 
 _TOLD: Final = (
     *("start", "came", "attached", "left", "linked", "unlinked", "begun", "given_up", "opened"),
     *("closed", "advertised", "repaired", "doubted", "look_after", "recall", "recalled"),
 )
 """What parts are told, and do not answer."""
-_OFTEN: Final = ("asked", "wants_changed")
-"""What is told for each request, and only to those that listen."""
 
 
 class Parts(Part):
@@ -27,8 +25,7 @@ class Parts(Part):
         assert len(kinds) == len(set(kinds)), f"two parts keep the same: {sorted(kinds)}"
         for name in _TOLD:
             setattr(self, name, partial(_tell, name, self.all))
-        for name in _OFTEN:
-            setattr(self, name, partial(_tell, name, self._listeners(name)))
+        self._askers, self._watchers = self._listeners("asked"), self._listeners("wants_changed")
         self._settlers = self._listeners("settle")
         self._keepers = self._listeners("standing")
 
@@ -53,6 +50,16 @@ class Parts(Part):
 
     def standing(self, session: Session, *, besides: str) -> int:
         return sum(part.standing(session, besides=besides) for part in self._keepers)
+
+    # Some of these are said for each request: only to those that listen.
+
+    def asked(self, session: Session) -> None:
+        for part in self._askers:
+            part.asked(session)
+
+    def wants_changed(self, change: Change) -> None:
+        for part in self._watchers:
+            part.wants_changed(change)
 
     @property
     def settles(self) -> bool:
