@@ -31,7 +31,7 @@ from tidings.delivery.reading import Reading
 from tidings.delivery.stages import STAGES, Stage, Turn
 from tidings.delivery.standing import Standing
 from tidings.events import Notification
-from tidings.protocol import Advertise, Attach, Publish, Request, Subscribe, Unsubscribe
+from tidings.protocol import Advertise, Attach, Detach, Publish, Request, Subscribe, Unsubscribe
 from tidings.protocol.parts import UNTOLD
 
 pytestmark = pytest.mark.xdist_group("stages")
@@ -50,6 +50,12 @@ def publish(number: int, *, is_wanted: bool = True, at: int = B) -> Step:
     return Step(at, asked)
 
 
+def again(id: str, **place: Any) -> Step:
+    """The client comes again, and subscribes."""
+    return Step(A, (Request("s", Attach()), *subscribe(id, **place).asked))
+
+
+CLOSE: Final = Step(A, (Request("s", Detach()),))
 END: Final = Step(A, (Request("s", Unsubscribe("1")),))
 ADVERTISE: Final = Step(B, (Request("p", Advertise("1", WANTED)),))
 ADVERTISED: Final = msgspec.structs.replace(SETTINGS, advertisements="identity")
@@ -74,6 +80,9 @@ SCENARIOS: Final = {
     ),
     "a durable one begins now, and does not always read": Scenario(
         ((subscribe(durable="d"),), (publish(1),)), {"full": 1}
+    ),
+    "a durable one ends with its session, and goes on in the next one": Scenario(
+        ((subscribe(durable="d"), CLOSE, again("2", durable="d")), (publish(1),))
     ),
     "a durable one reads the past, and does not always read": Scenario(
         ((subscribe(durable="d", since="begin"),), (publish(2),)), {"full": 1}, {"a": 0, "b": 1}

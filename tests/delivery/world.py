@@ -23,6 +23,7 @@ from tidings.protocol import (
     Append,
     Attach,
     Deliver,
+    Detach,
     Drained,
     Effect,
     Event,
@@ -305,8 +306,10 @@ class Explorer:
         for request in step.asked:
             if isinstance(request.body, Subscribe):
                 body = request.body
-                asked = ("asked", body.id, freeze(body.since), body.durable is not None)
+                asked = ("asked", body.id, freeze(body.since), body.durable)
                 world = world._replace(heard=(*world.heard, asked))
+            elif isinstance(request.body, Detach):
+                world = world._replace(heard=(*world.heard, ("closed", None)))
             world = self._do(world, step.at, "handle", request)
         return world
 
@@ -444,11 +447,17 @@ def check(heard: Sequence[Said], logs: Mapping[str, Sequence[Sequence[Event]]]) 
 
     `logs` are those of each stream, the last one and before it what was lost with a disk.
     """
-    for id in {said[1] for said in heard if said[0] == "asked"}:
+    durables: dict[str, Account] = {}
+    for id in dict.fromkeys(said[1] for said in heard if said[0] == "asked"):
         account = Account(id)
         for said in heard:
             account.take(*said)
+        before = durables.get(account.durable or "")
+        if before is not None and before.begun is not None:  # and it has acknowledged nothing
+            account.since = {stream: before.begin(stream) for stream in logs}
         account.check(logs)
+        if account.durable is not None:
+            durables[account.durable] = account
 
 
 class Account:
@@ -458,7 +467,8 @@ class Account:
         self.id = id
         self.told: dict[str, list[int]] = {}
         self.since: Since = None
-        self.is_durable = False
+        self.durable: str | None = None
+        self.is_asked = False
         self.begun: Mapping[str, int] | None = None
         self.missed = 0
         self.has_ended = False
@@ -471,6 +481,8 @@ class Account:
             self._hear(*more)
         elif about == self.id and kind != "event":
             getattr(self, f"_{kind}")(*more)
+        elif kind == "closed" and self.is_asked:
+            self.has_ended = True
 
     def _hear(self, stream: str, tick: int) -> None:
         assert not self.has_ended, f"{self.id} has ended, and hears {tick} of {stream}"
@@ -478,8 +490,8 @@ class Account:
         assert not later, f"{self.id} hears {tick} of {stream} after {later}"
         self.told.setdefault(stream, []).append(tick)
 
-    def _asked(self, since: Hashable, is_durable: bool) -> None:
-        self.since, self.is_durable = thaw(since), is_durable
+    def _asked(self, since: Hashable, durable: str | None) -> None:
+        self.since, self.durable, self.is_asked = thaw(since), durable, True
 
     def _accepted(self, cursor: Pairs | None, ends: Pairs) -> None:
         if cursor is None:
@@ -494,7 +506,7 @@ class Account:
         self.has_ended = True
 
     def _missed(self, count: int) -> None:
-        assert not self.is_durable, f"{self.id} is durable, and has missed {count}"
+        assert self.durable is None, f"{self.id} is durable, and has missed {count}"
         self.missed += count
 
     def _progress(self, cursor: Pairs) -> None:
@@ -521,13 +533,16 @@ class Account:
                 assert len(due) <= count.get(stream, 0), f"{self.id} was told {cursor} too early"
         assert self.has_ended or missed == self.missed, f"{self.id} missed {missed}: {self.missed}"
 
+    def begin(self, stream: str) -> int:
+        """Behind which tick of a stream it is to begin; where it is free to choose, it has."""
+        if self.since is None:
+            before = [tick - 1 for tick in self.told.get(stream, ())]
+            return min([(self.begun or {}).get(stream, 0), *before])
+        return self.since.get(stream, 0) if isinstance(self.since, dict) else 0
+
     def _wanted(self, stream: str, log: Sequence[Event]) -> list[int]:
         """What it is to be told of a stream."""
-        if self.since is None:
-            begin = (self.begun or {}).get(stream, 0)
-            begin = min([begin, *(tick - 1 for tick in self.told.get(stream, ()))])
-        else:
-            begin = self.since.get(stream, 0) if isinstance(self.since, dict) else 0
+        begin = self.begin(stream)
         return [e.tick for e in log if e.tick > begin and WANTED.matches(e.notification)]
 
     def _wrong(self, stream: str, wanted: list[list[int]]) -> str:
