@@ -77,7 +77,7 @@ class Fetching:
 
     def fetch(self, neighbour: Neighbour, message: Fetch) -> None:
         """Somebody asks for what lies in a log."""
-        if self._reached.is_asked(neighbour, message):
+        if not self._reached.passed_on(neighbour, message):
             self._logs.answer(message)
 
     def audit(self) -> Iterator[str]:

@@ -340,7 +340,7 @@ class FromLog(Delivery):
     def _fetched(self, neighbour: Neighbour, message: Fetched) -> None:
         """An answer comes, for this node or for one behind it."""
         self.reached.hear(message.stream, message.upto)
-        if self.reached.is_answered(message):
+        if not self.reached.passed_back(message):
             self._answered(message)
 
     def _answered(self, message: Fetched) -> None:

@@ -158,7 +158,7 @@ class Homes:
 
     def asked(self, neighbour: Neighbour, message: Seek) -> None:
         """Somebody looks for a durable name."""
-        if self._reached.is_asked(neighbour, message):
+        if not self._reached.passed_on(neighbour, message):
             has_it = self._has(message.durable, asker=message.path[0])
             self._kernel.send(neighbour, Sought(message.number, message.path, has_it))
 
@@ -175,7 +175,7 @@ class Homes:
 
     def told(self, _: Neighbour, message: Sought) -> None:
         """Somebody answers whether a name lives there."""
-        if not self._reached.is_answered(message):
+        if self._reached.passed_back(message):
             return
         search, node = self._asked.pop(message.number, (None, ""))
         if search is not None:

@@ -77,33 +77,31 @@ class Reached:
         for neighbour in self._kernel.neighbours.values():
             self.tell(neighbour, streams)
 
-    # -- questions to the node of a stream, hop by hop -----------------------------------------
-
-    def is_asked(self, neighbour: Neighbour, question: Fetch | Seek) -> bool:
-        """Whether this node is to answer what comes by a neighbour; else it is passed on."""
-        if question.path[-1:] != (neighbour.name,):
-            return False  # nobody could be answered
-        if self.is_own(question.stream):
-            return True
-        via = self.ways.via(question.stream)
-        if via is not None and via is not neighbour:
-            path = (*question.path, self._kernel.name)
-            self._kernel.send(via, msgspec.structs.replace(question, path=path))
-        return False
-
-    def is_answered(self, answer: Fetched | Sought) -> bool:
-        """Whether an answer is for this node; else it goes back as the question came."""
-        path = answer.path[:-1]
-        if path:
-            neighbour = self._kernel.neighbours.get(path[-1])
-            if neighbour is not None:
-                self._kernel.send(neighbour, msgspec.structs.replace(answer, path=path))
-        return not path
-
     def _length(self, stream: str) -> int:
         """How far a stream is, as far as was heard here."""
         own = self._logs.logs.get(stream)
         return self.known.get(stream, 0) if own is None else own.last
+
+    # -- questions to the node of a stream, hop by hop -----------------------------------------
+
+    def passed_on(self, neighbour: Neighbour, question: Fetch | Seek) -> bool:
+        """Pass a question on, unless it is for this node to answer."""
+        is_from_there = question.path[-1:] == (neighbour.name,)  # else there is no way back
+        if is_from_there and self.is_own(question.stream):
+            return False
+        via = self.ways.via(question.stream)
+        if is_from_there and via is not None and via is not neighbour:
+            path = (*question.path, self._kernel.name)
+            self._kernel.send(via, msgspec.structs.replace(question, path=path))
+        return True
+
+    def passed_back(self, answer: Fetched | Sought) -> bool:
+        """Pass an answer back on the way that the question came by, unless it is for this node."""
+        path = answer.path[:-1]
+        neighbour = self._kernel.neighbours.get(path[-1]) if path else None
+        if neighbour is not None:
+            self._kernel.send(neighbour, msgspec.structs.replace(answer, path=path))
+        return bool(path)
 
     # -- how far they are ----------------------------------------------------------------------
 
