@@ -166,3 +166,14 @@ def test_two_nodes_in_one_process_share_nothing() -> None:
     assert together.stored["paris"] == alone[0].stored["paris"]
     assert together.heard == [("paris", 1), ("oslo", 1)]
     assert together.logs == {"paris": [1, 2], "oslo": [1, 2]}
+
+
+def test_an_own_stream_that_is_not_the_latest_epoch_is_noticed() -> None:
+    node = pair().nodes["paris"]
+    logs = node.from_log.logs
+    logs.own["low"].raise_epoch()
+    assert not list(logs.audit())
+    logs.own["low"].stream = "low"
+    assert any("own streams" in problem for problem in logs.audit())
+    node.from_log.reached.ways.names.clear()
+    assert any("own streams" in problem for problem in node.from_log.reached.audit())

@@ -104,15 +104,9 @@ class FromLog(Delivery):
             kernel, wants, self.reached, self.fetching, self.doubts, self.subscriptions, ends
         )
         self.subscriptions.bind(self.reading)
+        held, flow = self.subscriptions.holdings, self.let_flow
         self.publishing = Publishing(
-            kernel,
-            wants,
-            self.logs,
-            self.subscriptions.holdings,
-            self.clients,
-            quota,
-            self.let_flow,
-            enforce=enforce,
+            kernel, wants, self.logs, held, self.clients, quota, flow, enforce=enforce
         )
         self.publishers = self.publishing.publishers
         self._owners: dict[str, Client] = {}

@@ -8,7 +8,7 @@ from typing import Final
 from tidings.delivery.log import Log, size
 from tidings.delivery.own import OwnStream
 from tidings.events import Notification
-from tidings.protocol.epochs import broker_of
+from tidings.protocol.epochs import broker_of, epoch_of
 from tidings.protocol.host import Append, Damaged, Read, Records, Span, Trimmed, Unreadable
 from tidings.protocol.messages import BEGIN, NOW, Event, Fetch, Fetched
 from tidings.protocol.parts import Kernel, Wants
@@ -131,6 +131,10 @@ class Logs:
         self._rests.clear()
         for log in self.logs.values():
             yield from log.audit()
+        latest = {broker_of(stream): stream for stream in sorted(self.logs, key=epoch_of)}
+        streams = {name: own.stream for name, own in self.own.items()}
+        if streams != latest or self.own.get(self.published.name) is not self.published:
+            yield f"the node's own streams are {streams}, and its logs {sorted(self.logs)}"
         if any(number > self._number for number in self.reads):
             yield f"reads {sorted(self.reads)} are under way, and {self._number} was the last"
 

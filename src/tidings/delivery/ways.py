@@ -139,6 +139,8 @@ class Ways(Generic[N]):
 
     def audit(self) -> Iterator[str]:
         """Whatever cannot be true of them."""
+        if self.names.keys() != set(map(broker_of, self._own)):
+            yield f"{sorted(self._own)} are the node's own streams, called {sorted(self.names)}"
         offered = {stream for offers in self._offers.values() for stream in offers}
         others = {stream for stream in offered if broker_of(stream) not in self.names}
         if self._via.keys() != others | self._own.keys():
