@@ -61,9 +61,6 @@ class Publishers:
         """All names, with what is stored of them."""
         return self._known.items()
 
-    def __len__(self) -> int:
-        return len(self._known)
-
     def claim(self, name: str, instance: str, epoch: int, *, day: int) -> int | None:
         """The epoch of an instance that attaches, and says which it was given before (0: none).
 
