@@ -26,7 +26,7 @@ def test_a_successor_goes_on_with_the_numbers() -> None:
 def test_a_name_that_was_drawn_at_random_needs_no_epoch() -> None:
     names = Publishers()
     assert names.claim("5f3a", "", 0, day=0) == 0
-    assert len(names) == 0
+    assert not names.items()
     names.keep("5f3a", 3, day=1)
     assert names.claim("5f3a", "", 0, day=2) == 0
 

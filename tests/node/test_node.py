@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from tests.node.inputs import anything
 from tidings.events import Filter, Notification, TidingsError
 from tidings.node import Node, Settings
 from tidings.protocol import (
@@ -16,7 +17,6 @@ from tidings.protocol import (
     Deliver,
     Detach,
     Effect,
-    Input,
     LinkDown,
     LinkUp,
     Publish,
@@ -39,7 +39,6 @@ from tidings.protocol import (
 )
 from tidings.protocol.messages import Frame
 from tidings.protocol.wishes import summary
-from tidings.simulation.random_runs import random_event, random_filter
 
 CHEAP = Filter.parse("price < 10")
 LOGGED = Settings()
@@ -156,25 +155,8 @@ def test_a_node_decides_by_its_inputs_alone(tree: bool) -> None:
     random = Random(1)
     for number in range(300):
         now = number / 10
-        happened = _anything(random, number)
+        happened = anything(random, number)
         assert one.handle(happened, now) == other.handle(happened, now)
-
-
-def _anything(random: Random, number: int) -> Input:
-    client = random.choice(("carol", "bob"))
-    match random.randrange(6):
-        case 0:
-            return Request(client, Attach({"1": Filter.parse(random_filter(random))}))
-        case 1:
-            return Request(client, Subscribe(str(number), Filter.parse(random_filter(random))))
-        case 2:
-            return Request(client, Advertise(str(number), Filter.parse(random_filter(random))))
-        case 3:
-            return Request(client, Publish(number, (Notification(random_event(random)),)))
-        case 4:
-            return Received(random.choice(("b0", "b2")), Frame(1 << 20, 0, -1, 0))
-        case _:
-            return Woken()
 
 
 @pytest.mark.parametrize(

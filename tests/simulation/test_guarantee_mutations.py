@@ -26,6 +26,7 @@ from tidings.delivery.homes import Homes
 from tidings.delivery.known import Known
 from tidings.delivery.logs import Logs
 from tidings.delivery.publishers import Publisher, Publishers
+from tidings.delivery.publishing import Publishing
 from tidings.delivery.reading import Reading
 from tidings.delivery.subscriptions import Subscriptions
 from tidings.delivery.telling import Telling
@@ -174,10 +175,10 @@ def test_a_zombie_that_is_told_what_is_kept_of_its_successor(patch: Patch) -> No
 
 
 def test_a_successor_that_a_crash_makes_unknown(patch: Patch) -> None:
-    def careless(self: FromLog, name: str, body: Any) -> int | None:
+    def careless(self: Publishing, name: str, body: Any) -> int | None:
         return self.publishers.claim(name, body.instance, body.epoch, day=0)
 
-    patch(FromLog, "_claim", careless)
+    patch(Publishing, "claim", careless)
     assert is_caught("single", "covering", "subscriptions", "crashes", part="epoch")
 
 

@@ -1,4 +1,4 @@
-"""At most once: what is published flows to whoever wants it now, and is kept nowhere.
+"""At most once: what is published flows to all that want it now, and is kept nowhere.
 
 The papers' experiments run this. A session outlives its connection, and its wishes a crash: they
 are leased, stored and renewed. An event that was under way when something broke is gone.
@@ -7,6 +7,7 @@ are leased, stored and renewed. An event that was under way when something broke
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
 from math import inf
 from operator import attrgetter
 from typing import Any
@@ -55,6 +56,10 @@ from tidings.protocol.wishes import count, summary
 _BY_ORDER = attrgetter("order")
 
 
+def _ignore(*_: Any) -> None:
+    """It does not matter here."""
+
+
 class Client:
     """What is known of a session's client."""
 
@@ -93,7 +98,7 @@ class AtMostOnce(Delivery):
     def inputs(self) -> Mapping[type, Callable[[Any], None]]:
         """Nothing is read from any log, and a client that does not read misses what it misses."""
         ignored = (Declined, Drained, Full, Heard, Records, Trimmed, Unreadable)
-        return dict.fromkeys(ignored, lambda input: None)
+        return dict.fromkeys(ignored, _ignore)
 
     def messages(self) -> Mapping[type, Callable[[Any, Any], None]]:
         return {Event: self._event}
@@ -101,11 +106,11 @@ class AtMostOnce(Delivery):
     def requests(self) -> Mapping[type, Callable[[Session, Any, float], None]]:
         return {
             Publish: self._publish,
-            Subscribe: self._subscribe,
-            Unsubscribe: self._unsubscribe,
+            Subscribe: self._want,
+            Unsubscribe: self._want,
             Advertise: self._advertise,
-            Unadvertise: self._unadvertise,
-            Acknowledge: lambda session, body, time: None,  # nothing is durable
+            Unadvertise: self._advertise,
+            Acknowledge: _ignore,  # nothing is durable
             Renew: self._renew,
             Detach: self._detach,
         }
@@ -140,10 +145,10 @@ class AtMostOnce(Delivery):
         client.is_connected = session.is_own
         if not session.is_own and self._lease < inf:
             client.expires = self._kernel.now + self._lease
-            self._kernel.at(client.expires, lambda: self._lease_over(session))
+            self._kernel.at(client.expires, partial(self._lease_over, session))
 
     def asked(self, session: Session) -> None:
-        """Whoever says something is there."""
+        """A client that says something is there."""
         if not session.is_own:
             self.clients[session.name].expires = self._kernel.now + self._lease
 
@@ -154,40 +159,30 @@ class AtMostOnce(Delivery):
         session.advertisements = advertisements
         self._wants.become(session, count(subscriptions), count(advertisements))
 
-    def _subscribe(self, session: Session, body: Subscribe, time: float) -> None:
-        client = self.clients[session.name]
-        before = client.subscriptions.get(body.id)
-        client.subscriptions[body.id] = body.filter
-        self._change(self._wants.want, session, before, body.filter)
-        self._answer(session, Accepted(body.id))
+    def _want(self, session: Session, body: Subscribe | Unsubscribe, time: float) -> None:
+        subscriptions = self.clients[session.name].subscriptions
+        self._change(self._wants.want, session, subscriptions, body)
 
-    def _unsubscribe(self, session: Session, body: Unsubscribe, time: float) -> None:
-        before = self.clients[session.name].subscriptions.pop(body.id, None)
-        self._change(self._wants.want, session, before, None)
-        self._answer(session, Accepted(body.id))
-
-    def _advertise(self, session: Session, body: Advertise, time: float) -> None:
-        before = session.advertisements.get(body.id)
-        session.advertisements[body.id] = body.filter
-        self._change(self._wants.advertise, session, before, body.filter)
-        self._answer(session, Accepted(body.id))
-
-    def _unadvertise(self, session: Session, body: Unadvertise, time: float) -> None:
-        before = session.advertisements.pop(body.id, None)
-        self._change(self._wants.advertise, session, before, None)
-        self._answer(session, Accepted(body.id))
+    def _advertise(self, session: Session, body: Advertise | Unadvertise, time: float) -> None:
+        self._change(self._wants.advertise, session, session.advertisements, body)
 
     def _change(
         self,
         change: Callable[[Session, Table, Table], None],
         session: Session,
-        before: Filter | None,
-        after: Filter | None,
+        filters: dict[str, Filter],
+        body: Subscribe | Unsubscribe | Advertise | Unadvertise,
     ) -> None:
+        before, after = filters.get(body.id), None
+        if isinstance(body, Subscribe | Advertise):
+            after = filters[body.id] = body.filter
+        else:
+            filters.pop(body.id, None)
         if before != after:
             self._store(session)
             added = {} if after is None else {after: 1}
             change(session, added, {} if before is None else {before: 1})
+        self._answer(session, Accepted(body.id))
 
     def _renew(self, session: Session, body: Renew, time: float) -> None:
         client = self.clients[session.name]
@@ -212,7 +207,7 @@ class AtMostOnce(Delivery):
         if self._kernel.now >= client.expires:
             self._kernel.close_session(session)
         else:
-            self._kernel.at(client.expires, lambda: self._lease_over(session))
+            self._kernel.at(client.expires, partial(self._lease_over, session))
 
     def left(self, session: Session) -> None:
         self.clients.pop(session.name, None)

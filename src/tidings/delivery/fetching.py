@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-import msgspec
-
 from tidings.delivery.logs import Logs
 from tidings.delivery.readers import Reader
 from tidings.delivery.streams import Reached
 from tidings.events import Filter
 from tidings.protocol.host import Damaged
-from tidings.protocol.messages import Fetch, Fetched
+from tidings.protocol.messages import Fetch
 from tidings.protocol.parts import UNTOLD, Kernel, Neighbour, Version
 
 
@@ -77,29 +75,10 @@ class Fetching:
         self._since = {n: min(self._since.get(n, now), now) for n in self._asked}
         return {n for n, at in self._since.items() if now - at >= patience}
 
-    # -- passing on ----------------------------------------------------------------------------
-
     def fetch(self, neighbour: Neighbour, message: Fetch) -> None:
-        """Pass a question on, or answer it if the stream is this node's own."""
-        if message.path[-1:] != (neighbour.name,):
-            return  # nobody could be answered
-        if self._reached.is_own(message.stream):
+        """Somebody asks for what lies in a log."""
+        if not self._reached.passed_on(neighbour, message):
             self._logs.answer(message)
-            return
-        via = self._reached.ways.via(message.stream)
-        if via is not None and via is not neighbour:
-            path = (*message.path, self._kernel.name)
-            self._kernel.send(via, msgspec.structs.replace(message, path=path))
-
-    def passed_back(self, message: Fetched) -> bool:
-        """Pass an answer back on the way that the question came by, unless it is for this node."""
-        path = message.path[:-1]
-        if not path:
-            return False
-        neighbour = self._kernel.neighbours.get(path[-1])
-        if neighbour is not None:
-            self._kernel.send(neighbour, msgspec.structs.replace(message, path=path))
-        return True
 
     def audit(self) -> Iterator[str]:
         """Whatever cannot be true of it."""

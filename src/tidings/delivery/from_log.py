@@ -1,6 +1,6 @@
 """From a log: what is published is kept first, and then loses nothing on its way to readers.
 
-Publications go to the log before they go anywhere else. They then flow to whoever wants them;
+Publications go to the log before they go anywhere else. They then flow to all that want them;
 `reading` says how readers come into these flows and go on where they were interrupted, and
 `subscriptions` what is kept of readers that are to last.
 """
@@ -8,26 +8,24 @@ Publications go to the log before they go anywhere else. They then flow to whoev
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, Final
+from functools import partial
+from typing import Any
 
 from tidings.delivery.ages import HOUR
 from tidings.delivery.doubts import SHELF as DOUBTS
 from tidings.delivery.doubts import Doubts
 from tidings.delivery.fetching import Fetching
 from tidings.delivery.holdings import HOURS, USED
-from tidings.delivery.logs import Logs, size
-from tidings.delivery.publishers import Publisher, Publishers
-from tidings.delivery.quotas import Quota, Quotas
+from tidings.delivery.logs import Logs
+from tidings.delivery.own import OwnStream
+from tidings.delivery.publishing import Publishing
+from tidings.delivery.quotas import Quota
 from tidings.delivery.readers import UNKNOWN, Client, Flow
 from tidings.delivery.reading import Reading
-from tidings.delivery.refusals import LEFT_OUT, REFUSED, Refusals
 from tidings.delivery.streams import HEARD, IDENTITIES, Reached
 from tidings.delivery.subscriptions import CURSORS, DURABLES, Subscriptions
 from tidings.events import Filter
-from tidings.protocol.epochs import epoch_of, stream_name
 from tidings.protocol.host import (
-    Append,
-    Damaged,
     Declined,
     Drained,
     Full,
@@ -36,8 +34,6 @@ from tidings.protocol.host import (
     Records,
     Reply,
     Span,
-    Store,
-    Sync,
     Trimmed,
     Unreadable,
 )
@@ -72,8 +68,6 @@ from tidings.protocol.requests import (
 )
 from tidings.protocol.wishes import count, summary
 
-PUBLISHERS: Final = Shelf[Publisher]("publisher")
-
 
 class FromLog(Delivery):
     """The logs, the readers and the publishers of one node."""
@@ -91,13 +85,14 @@ class FromLog(Delivery):
         margin: float,
         progress: float,
     ) -> None:
-        """Of `logs`, in order of epochs, the last is the current stream. Refuse what was not
-        advertised if `enforce`. Clocks differ by less than `margin`, and neighbours and clients
-        are told after each `progress` how far the streams are; both in seconds.
+        """`logs` are those of the node's own streams in all their epochs, first of the one that
+        clients publish in. Refuse what was not advertised if `enforce`. Clocks differ by less than
+        `margin`, and neighbours and clients are told after each `progress` how far the streams
+        are; both in seconds.
         """
         self._kernel, self._wants = kernel, wants
-        self._enforce, self._progress = enforce, progress
-        self.logs = Logs(kernel, wants, logs, lambda answer: self.reading.fetched(answer))
+        self._progress = progress
+        self.logs = Logs(kernel, wants, logs, self._answered)
         self.reached = Reached(kernel, wants, self.logs, stored, instance=instance)
         self.doubts = Doubts(kernel, wants, self._tell_doubts)
         self.fetching = Fetching(kernel, self.reached, self.logs)
@@ -109,20 +104,18 @@ class FromLog(Delivery):
             kernel, wants, self.reached, self.fetching, self.doubts, self.subscriptions, ends
         )
         self.subscriptions.bind(self.reading)
-        self.publishers = Publishers()
-        self.refusals = Refusals()
-        durables = self.subscriptions.holdings.durables
-        self._quotas = Quotas(kernel, quota, durables, self.publishers.ages)
+        held, flow = self.subscriptions.holdings, self.let_flow
+        self.publishing = Publishing(
+            kernel, wants, self.logs, held, self.clients, quota, flow, enforce=enforce
+        )
+        self.publishers = self.publishing.publishers
         self._owners: dict[str, Client] = {}
         """Who has each name under which is published."""
-        self._silent_since = self.logs.log.last
-        self._known_spans: dict[str, Span] = {}
-        """What was known of the logs when the host was asked for what is there."""
 
     @property
     def stream(self) -> str:
-        """The node's current stream."""
-        return self.logs.stream
+        """What clients publish in now."""
+        return self.logs.published.stream
 
     @property
     def clients(self) -> dict[str, Client]:
@@ -133,13 +126,13 @@ class FromLog(Delivery):
 
     def inputs(self) -> Mapping[type, Callable[[Any], None]]:
         return {
-            Declined: self._declined,
+            Declined: self.publishing.declined,
             Full: self._full,
             Drained: self._drained,
             Records: self.logs.records,
             Unreadable: self.logs.unreadable,
-            Trimmed: self._trimmed,
-            Heard: lambda input: self._heard(None, input),
+            Trimmed: self.logs.trimmed,
+            Heard: partial(self._heard, None),
         }
 
     def messages(self) -> Mapping[type, Callable[[Any, Any], None]]:
@@ -148,45 +141,40 @@ class FromLog(Delivery):
             Streams: self._told_ways,
             Silence: self._silence,
             Heard: self._heard,
-            Fetch: lambda neighbour, message: self.fetching.fetch(neighbour, message),
+            Fetch: self.fetching.fetch,
             Fetched: self._fetched,
             Seek: self.subscriptions.homes.asked,
-            Sought: lambda _, message: self.subscriptions.homes.told(message),
+            Sought: self.subscriptions.homes.told,
             Doubt: self.doubts.told,
         }
 
     def requests(self) -> Mapping[type, Callable[[Session, Any, float], None]]:
-        subscriptions = self.subscriptions
         return {
-            Publish: self._publish,
-            Subscribe: subscriptions.subscribe,
-            Unsubscribe: lambda session, body, _: subscriptions.unsubscribe(session, body),
-            Acknowledge: lambda session, body, _: subscriptions.acknowledge(session, body),
+            Publish: self.publishing.publish,
+            Subscribe: self.subscriptions.subscribe,
+            Unsubscribe: self.subscriptions.unsubscribe,
+            Acknowledge: self.subscriptions.acknowledge,
             Advertise: self._advertise,
-            Unadvertise: self._unadvertise,
+            Unadvertise: self._advertise,
             Renew: self._renew,
             Detach: self._detach,
         }
 
     def steps(self) -> Sequence[Step]:
-        return [self._quotas.step]
+        return [self.publishing.quotas.step]
 
     def saved(self) -> Collection[Shelf[Any] | Single[Any]]:
-        return (PUBLISHERS, REFUSED, DURABLES, CURSORS, HEARD, IDENTITIES, DOUBTS, HOURS, USED)
+        own = (DURABLES, CURSORS, HEARD, IDENTITIES, DOUBTS, HOURS, USED)
+        return *self.publishing.saved(), *own
 
     def kept(self) -> Mapping[str, Any]:
-        names = {PUBLISHERS.key(name): tuple(known) for name, known in self.publishers.items()}
-        kept = self.doubts.kept() | self.subscriptions.kept()
-        return kept | self.refusals.stored() | names
+        return self.doubts.kept() | self.subscriptions.kept() | self.publishing.kept()
 
     def start(self, stored: Mapping[str, Any], time: float) -> None:
         self.reached.start()
         self.subscriptions.restore(stored)
         self.doubts.restore(stored)
-        for name, known in PUBLISHERS.found(stored):
-            self.publishers.restore(name, known)
-        days = {name: known.day for name, known in self.publishers.items()}
-        self.refusals.restore(stored, last=days)
+        self.publishing.restore(stored)
         self._forget_unused()
         self._kernel.every(self._progress, self._beat)
         self._kernel.every(HOUR, self._pass_hour)
@@ -194,13 +182,13 @@ class FromLog(Delivery):
     # -- sessions ------------------------------------------------------------------------------
 
     def attach(self, key: str, body: Attach) -> None:
-        """Give a session its name, from whoever has it; unless it is fenced."""
+        """Give a session its name, from the one that has it; unless it is fenced."""
         name = body.name or key
         owner = self._owners.get(name)
         if owner is not None and owner.instance == body.instance and owner.attempt > body.attempt:
             self._answer(key, Refused(SESSION, "this process has attached again meanwhile"))
             return
-        epoch = self._claim(name, body)
+        epoch = self.publishing.claim(name, body)
         if epoch is None:
             self._answer(key, Refused(SESSION, "another process has taken this name over"))
             return
@@ -217,25 +205,11 @@ class FromLog(Delivery):
         client.instance, client.attempt = body.instance, body.attempt
         session.advertisements = dict(body.advertisements)
         self._wants.become(session, {}, count(session.advertisements))
-        number = self.publishers[name].number
-        # What was refused behind that is sent again, or left out.
-        self._emit_all(self.refusals.forget(name, above=number))
-        for refusal in self.refusals.of(name):
-            self._answer(key, refusal)
+        number = self.publishing.resume(key, name)
         self._answer(key, Accepted("attach", number, epoch))
         for id, filter_ in body.subscriptions.items():
             wanted = Subscribe(id, filter_, since=body.cursor)
             self.subscriptions.subscribe(session, wanted, 0.0)
-
-    def _claim(self, name: str, body: Attach) -> int | None:
-        """The epoch of whoever attaches under a name, on disk before it is told; None: fenced."""
-        before = self.publishers[name]
-        day = self.subscriptions.holdings.day
-        epoch = self.publishers.claim(name, body.instance, body.epoch, day=day)
-        if self.publishers[name] is not before:
-            self._kernel.emit(PUBLISHERS.put(name, self.publishers[name]))
-            self._kernel.emit(Sync())
-        return epoch
 
     def came(self, session: Session) -> None:
         self.clients[session.name] = Client(session)
@@ -260,28 +234,17 @@ class FromLog(Delivery):
         name = self.clients[session.name].publisher
         self._kernel.close_session(session)
         if body.forget:
-            self._forget_publisher(name)
+            self.publishing.forget(name)
 
-    def _forget_publisher(self, name: str) -> None:
-        """It has left for good, and will not send anything again."""
-        if self.publishers.forget(name):
-            self._kernel.emit(PUBLISHERS.drop(name))
-        self._emit_all(self.refusals.forget(name))
-
-    def _advertise(self, session: Session, body: Advertise, time: float) -> None:
-        self._readvertise(session, body.id, body.filter)
-
-    def _unadvertise(self, session: Session, body: Unadvertise, time: float) -> None:
-        self._readvertise(session, body.id, None)
-
-    def _readvertise(self, session: Session, id: str, after: Filter | None) -> None:
-        before = session.advertisements.pop(id, None)
+    def _advertise(self, session: Session, body: Advertise | Unadvertise, time: float) -> None:
+        after = body.filter if isinstance(body, Advertise) else None
+        before = session.advertisements.pop(body.id, None)
         if after is not None:
-            session.advertisements[id] = after
+            session.advertisements[body.id] = after
         if before != after:
             added = {} if after is None else {after: 1}
             self._wants.advertise(session, added, {} if before is None else {before: 1})
-        self._answer(session.name, Accepted(id))
+        self._answer(session.name, Accepted(body.id))
 
     def _renew(self, session: Session, body: Renew, time: float) -> None:
         if body.digest != summary({}, session.advertisements):
@@ -296,79 +259,22 @@ class FromLog(Delivery):
             return
         self.subscriptions.pass_day()
         for client in self.clients.values():
-            name = client.publisher
-            if self.publishers.use(name, day=holdings.day):
-                self._kernel.emit(PUBLISHERS.put(name, self.publishers[name]))
+            self.publishing.use(client.publisher)
         self._forget_unused()
 
     def _forget_unused(self) -> None:
         self.subscriptions.forget_unused()
-        for name in self.subscriptions.holdings.expired(self.publishers.ages):
-            self._forget_publisher(name)
+        self.publishing.forget_unused()
 
-    # -- publishing ----------------------------------------------------------------------------
+    # -- events --------------------------------------------------------------------------------
 
-    def _publish(self, session: Session, body: Publish, time: float) -> None:
-        """Keep what is new, then let it flow. Without anything, a number is left out."""
-        publisher = self.clients[session.name].publisher
-        if not body.notifications:
-            self._refuse(publisher, body.number, LEFT_OUT)
-            return
-        no_name = self._quotas.no_name(publisher)
-        if no_name is not None:
-            for number in range(body.number, body.number + len(body.notifications)):
-                self._refuse(publisher, number, no_name)
-                self._answer(session.name, Refused(str(number), no_name))
-            return
-        last = self.publishers[publisher].number
-        log = self.logs.log
-        tick, moment = log.last, max(time, log.time)
-        events: list[Event] = []
-        for number, notification in enumerate(body.notifications, body.number):
-            if number <= last:
-                continue
-            last = number
-            flood = self._wants.is_for_all(session, notification, enforce=self._enforce)
-            if flood is None:
-                reason = "no advertisement of yours matches this; advertise it first"
-                self._refuse(publisher, number, reason)
-                self._answer(session.name, Refused(str(number), reason))
-                continue
-            tick += 1
-            events.append(Event(self.stream, tick, notification, flood, moment))
+    def let_flow(self, events: Sequence[Event]) -> None:
+        """Events of an own stream are kept: on to all that want them."""
         if events:
-            self._keep(events, publisher, last)
-        self._answer(session.name, Accepted("publish", last))
-        if events:
-            own = self.reading.flows[self.stream]
+            own = self.reading.flows[events[0].stream]
             found = self._wants.filters_of([event.notification for event in events])
             for event, filters in zip(events, found, strict=True):
                 self._pass_on(event, None, own, filters)
-
-    def _keep(self, events: list[Event], publisher: str, number: int) -> None:
-        self.logs.log.extend(events, sum(size(e.notification) for e in events))
-        day = self.subscriptions.holdings.day
-        kept = self.publishers.keep(publisher, number, day=day)
-        self._kernel.emit(Append(tuple(events)))
-        self._kernel.emit(PUBLISHERS.put(publisher, kept))
-        self._emit_all(self.refusals.kept(publisher, number))
-        self._kernel.emit(Sync())
-
-    def _declined(self, input: Declined) -> None:
-        """The host has refused it, and told so."""
-        client = self.clients.get(input.session)
-        if client is not None:
-            self._refuse(client.publisher, input.number, input.reason)
-
-    def _refuse(self, publisher: str, number: int, reason: str) -> None:
-        """If the answer is lost and a later number kept, the client would take both for kept: it
-        is told again when it comes back."""
-        if number > self.publishers[publisher].number:  # else it was decided before
-            self._emit_all(self.refusals.add(publisher, number, reason))
-
-    def _emit_all(self, changes: list[Store]) -> None:
-        for change in changes:
-            self._kernel.emit(change)
 
     def _event(self, neighbour: Neighbour, event: Event) -> None:
         """An event comes by a neighbour; by another than its stream's way, it is a straggler."""
@@ -428,8 +334,11 @@ class FromLog(Delivery):
     def _fetched(self, neighbour: Neighbour, message: Fetched) -> None:
         """An answer comes, for this node or for one behind it."""
         self.reached.hear(message.stream, message.upto)
-        if not self.fetching.passed_back(message):
-            self.reading.fetched(message)
+        if not self.reached.passed_back(message):
+            self._answered(message)
+
+    def _answered(self, message: Fetched) -> None:
+        self.reading.fetched(message)
 
     # -- streams that go back ------------------------------------------------------------------
 
@@ -437,18 +346,17 @@ class FromLog(Delivery):
         """Streams were heard so far. Beyond the end of its own, this node must have been before:
         its store went back, and the ticks behind that end must not be given out again."""
         self.reached.tell_heard(dict(message.upto), besides=neighbour)
-        tick = message.upto.get(self.stream, 0)
-        if tick > self.logs.log.last:
-            self._raise(tick)
+        for own in self.logs.own.values():
+            tick = message.upto.get(own.stream, 0)
+            if tick > own.log.last:
+                self._raise(own, tick)
 
-    def _raise(self, known: int) -> None:
-        """Begin a stream of the next epoch. Readers go over to it; no tick is used twice."""
-        before, last = self.stream, self.logs.log.last
-        stream = stream_name(self._kernel.name, epoch_of(before) + 1)
-        self._kernel.emit(Raise(stream, _raised(before, last, known, stream)))
-        self.reached.begin(stream)
+    def _raise(self, own: OwnStream, known: int) -> None:
+        """Begin the next epoch of a stream. Readers go over to it; no tick is used twice."""
+        stream = own.following
+        self._kernel.emit(Raise(stream, _raised(own.stream, own.log.last, known, stream)))
+        self.reached.begin(own)
         self.reading.begin_own(stream)
-        self._silent_since = 0
         self.reached.tell_all([stream])
         for reader in list(self.reading.readers):
             self.reading.follow_epochs(reader, [stream])
@@ -479,10 +387,8 @@ class FromLog(Delivery):
     def _beat(self) -> None:
         """Now and then: tell neighbours and clients how far everything is."""
         self.reached.beat(self._progress)
-        last = self.logs.log.last
-        if last > self._silent_since:
-            self._silent_since = last
-            self._tell_silence({self.stream: last})
+        silences = {own.stream: own.silence() for own in self.logs.own.values()}
+        self._tell_silence({s: tick for s, tick in silences.items() if tick is not None})
         self.reading.telling.progress()
 
     # -- doubts --------------------------------------------------------------------------------
@@ -506,9 +412,6 @@ class FromLog(Delivery):
         if client is not None:
             self.reading.drained(client)
 
-    def _trimmed(self, input: Trimmed) -> None:
-        self.logs.logs[input.stream].trim(input.first)
-
     def _answer(self, session: str, answer: Answer) -> None:
         self._kernel.emit(Reply(session, answer))
 
@@ -530,7 +433,8 @@ class FromLog(Delivery):
         return 0 if client is None else len(client.readers)
 
     def look_after(self, patience: float) -> None:
-        self._silent_since = UNKNOWN
+        for own in self.logs.own.values():
+            own.told = UNKNOWN
         self.reading.look_after(self._kernel.now, patience)
         self.subscriptions.homes.anew(list(self.reached.ways.streams))
 
@@ -567,11 +471,10 @@ class FromLog(Delivery):
                 yield f"what {session.name} advertises is not in the table"
 
     def recall(self) -> None:
-        logs = self.logs.logs.items()
-        self._known_spans = {s: Span(log.first, log.last, log.time) for s, log in logs}
+        self.logs.recall()
 
     def recalled(self, found: Recalled) -> None:
-        self._compare_logs(self._known_spans, found.logs)
+        self.logs.recalled(found.logs)
         for client in list(self.clients.values()):
             session = client.session
             is_full = found.sessions.get(session.name)
@@ -586,23 +489,10 @@ class FromLog(Delivery):
         for name in found.sessions.keys() - self.clients.keys():
             self._answer(name, Resend())
 
-    def _compare_logs(self, known: Mapping[str, Span], spans: Mapping[str, Span]) -> None:
-        """`known` is what was known when the host was asked; both may have moved on since."""
-        logs = self.logs.logs
-        if not known.keys() <= spans.keys() <= logs.keys():
-            raise Damaged(f"{sorted(spans)} are kept, of logs {sorted(logs)}")
-        for stream, span in spans.items():
-            log, before = logs[stream], known.get(stream, Span())
-            if not (before.first <= span.first and before.last <= span.last <= log.last):
-                raise Damaged(f"{span} is kept of {stream}, and {before} was known")
-            if 0 < span.last == log.last and span.time != log.time:
-                raise Damaged(f"{stream} ends at {span.time}, not at {log.time}")
-            log.trim(span.first)
-
 
 def _raised(before: str, last: int, known: int, stream: str) -> str:
     return (
         f"{before} ends at tick {last} here, but was heard up to {known} elsewhere: the store went "
         f"back without a trace. {before} is closed at {last}, and {stream} begins. Events behind "
-        f"{last} that were published before are lost here; whoever is ahead is told"
+        f"{last} that were published before are lost here; readers that are ahead are told"
     )

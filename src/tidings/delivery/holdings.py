@@ -26,7 +26,7 @@ class Holdings:
         self.hours = 0
         """The node has run for this many hours, in all its lives."""
         self.forgotten: list[str] = []
-        """Durable subscriptions that nobody used for too long; whoever tells of them clears it."""
+        """Durable subscriptions that nobody used for too long, until that has been told."""
 
     @property
     def day(self) -> int:

@@ -12,13 +12,10 @@ So of two nodes that could ask each other, one at most makes it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from collections.abc import Iterable, Iterator
+from typing import Protocol, TypeVar
 
-import msgspec
-
-from tidings.delivery.known import Known
-from tidings.delivery.ways import Ways
+from tidings.delivery.streams import Reached
 from tidings.protocol.epochs import broker_of
 from tidings.protocol.host import Reply
 from tidings.protocol.messages import Seek, Sought
@@ -31,29 +28,31 @@ class Search:
 
     __slots__ = ("answered", "asked", "body", "name", "session", "time")
 
-    def __init__(self, session: Session, body: Subscribe, time: float, own: str) -> None:
+    def __init__(self, session: Session, body: Subscribe, time: float, own: Iterable[str]) -> None:
         self.session, self.body, self.time = session, body, time
         self.name = body.durable or ""
         self.asked: dict[str, int] = {}
         """The nodes that were asked, and under which number."""
-        self.answered = {own}
+        self.answered = set(own)
         """The nodes that do not have it."""
 
 
-class Homes:
-    """Who looks for a durable name here; one that is found nowhere is let in by `admit`."""
+class Keeper(Protocol):
+    """What has the durable subscriptions of a node."""
 
-    def __init__(
-        self,
-        kernel: Kernel,
-        ways: Ways[Neighbour],
-        known: Known,
-        *,
-        holds: Callable[[str], bool],
-        admit: Callable[[Session, Subscribe, float], None],
-    ) -> None:
-        self._kernel, self._ways, self._known = kernel, ways, known
-        self._holds, self._admit = holds, admit
+    def holds(self, name: str) -> bool:
+        """Whether one of this name lives here."""
+
+    def admit(self, session: Session, body: Subscribe, time: float) -> None:
+        """Begin to read, or refuse it: it is known where the name lives."""
+
+
+class Homes:
+    """Who looks for a durable name here; one that is found nowhere is let in."""
+
+    def __init__(self, kernel: Kernel, reached: Reached, keeper: Keeper) -> None:
+        self._kernel, self._reached, self._keeper = kernel, reached, keeper
+        self._holds = keeper.holds
         self._searches: dict[str, dict[str, Search]] = {}
         """By session and id."""
         self._makers: dict[str, dict[Search, None]] = {}
@@ -71,7 +70,7 @@ class Homes:
 
     def seek(self, session: Session, body: Subscribe, time: float) -> None:
         """Let in a subscription whose name is not known here, or refuse it, as others say."""
-        search = Search(session, body, time, self._kernel.name)
+        search = Search(session, body, time, self._reached.ways.names)
         self._searches.setdefault(session.name, {})[body.id] = search
         self._makers.setdefault(search.name, {})[search] = None
         self._go_on(search)
@@ -96,7 +95,7 @@ class Homes:
         self._kernel.soon(self._go_on_with_all)
 
     def _go_on_with_all(self) -> None:
-        """Go on where ways have changed, but not while events are passed on: else whoever is let in
+        """Go on where ways have changed, but not while events are passed on: a reader let in then
         would be told that it is behind events that were matched before it was there.
         """
         if not self._is_due:
@@ -119,20 +118,20 @@ class Homes:
             yield "nobody waits for what was asked about a durable name, or the other way round"
 
     def _go_on(self, search: Search) -> None:
-        """Ask whoever was not asked yet; decide when there is nobody left."""
-        reachable = {broker_of(stream): stream for stream in self._ways.streams}
+        """Ask those that were not asked yet; decide when there are none left."""
+        reachable = {broker_of(stream): stream for stream in self._reached.ways.streams}
         for node, stream in reachable.items():
             if node in search.answered or node in search.asked:
                 continue
             self._number += 1
             search.asked[node] = self._number
             self._asked[self._number] = search, node
-            via = self._ways.via(stream)
+            via = self._reached.ways.via(stream)
             assert via is not None, "the node's own streams have answered"
             path = (self._kernel.name,)
             self._kernel.send(via, Seek(stream, search.name, self._number, path))
         if reachable.keys() <= search.answered:
-            others = {*map(broker_of, self._known), *self._kernel.neighbours}
+            others = {*map(broker_of, self._reached.known), *self._kernel.neighbours}
             unasked = sorted(others - search.answered)
             is_unsure = bool(unasked) and search.body.home == "sure"
             self._decide(search, _unsure(unasked) if is_unsure else None)
@@ -141,7 +140,7 @@ class Homes:
         """Let it in, unless there is a reason not to; somebody else may have made it meanwhile."""
         if refusal is None or self._holds(search.name):
             self._end(search)
-            self._admit(search.session, search.body, search.time)
+            self._keeper.admit(search.session, search.body, search.time)
         else:
             self._refuse(search, refusal)
 
@@ -158,17 +157,10 @@ class Homes:
     # -- messages ------------------------------------------------------------------------------
 
     def asked(self, neighbour: Neighbour, message: Seek) -> None:
-        """Pass the question on, or answer it."""
-        if message.path[-1:] != (neighbour.name,):
-            return  # nobody could be answered
-        if broker_of(message.stream) == self._kernel.name:
+        """Somebody looks for a durable name."""
+        if not self._reached.passed_on(neighbour, message):
             has_it = self._has(message.durable, asker=message.path[0])
             self._kernel.send(neighbour, Sought(message.number, message.path, has_it))
-            return
-        via = self._ways.via(message.stream)
-        if via is not None and via is not neighbour:
-            path = (*message.path, self._kernel.name)
-            self._kernel.send(via, msgspec.structs.replace(message, path=path))
 
     def _has(self, name: str, *, asker: str) -> bool:
         """Whether it lives here, or is going to."""
@@ -181,13 +173,9 @@ class Homes:
             self._refuse(search, _elsewhere(asker))
         return False
 
-    def told(self, message: Sought) -> None:
-        """Pass an answer back on the way that the question came by, or take it."""
-        path = message.path[:-1]
-        if path:
-            neighbour = self._kernel.neighbours.get(path[-1])
-            if neighbour is not None:
-                self._kernel.send(neighbour, msgspec.structs.replace(message, path=path))
+    def told(self, _: Neighbour, message: Sought) -> None:
+        """Somebody answers whether a name lives there."""
+        if self._reached.passed_back(message):
             return
         search, node = self._asked.pop(message.number, (None, ""))
         if search is not None:

@@ -7,10 +7,12 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Final, Generic, Protocol, TypeVar
 
+from tidings.events import Notification
+
 TAIL: Final = 4_096
-"""So many of the latest events are kept in memory, where readers catch up without a pause,"""
+"""The latest events that are kept in memory, where readers catch up without a pause."""
 BYTES: Final = 16 << 20
-"""unless they are larger than this."""
+"""Bytes of events that are kept in memory at most."""
 
 
 class Ticked(Protocol):
@@ -93,3 +95,12 @@ class Log(Generic[E]):
     def trim(self, first: int) -> None:
         """What comes before this tick is no longer kept."""
         self.first = max(self.first, first)
+
+
+def size(notification: Notification) -> int:
+    """About how many bytes it takes; exact enough to keep messages small."""
+    if notification.packed is not None:
+        return len(notification.packed)
+    return 16 * len(notification.attributes) + sum(
+        len(v) for v in notification.attributes.values() if isinstance(v, str | bytes)
+    )

@@ -1,14 +1,15 @@
-"""Logs: a node's own streams, and answers to whoever fetches from them, from memory or disk."""
+"""Logs: a node's own streams, and answers to those that fetch from them, from memory or disk."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from tidings.delivery.log import Log
+from tidings.delivery.log import Log, size
+from tidings.delivery.own import OwnStream
 from tidings.events import Notification
-from tidings.protocol.epochs import broker_of
-from tidings.protocol.host import Damaged, Read, Records, Span, Unreadable
+from tidings.protocol.epochs import broker_of, epoch_of
+from tidings.protocol.host import Append, Damaged, Read, Records, Span, Trimmed, Unreadable
 from tidings.protocol.messages import BEGIN, NOW, Event, Fetch, Fetched
 from tidings.protocol.parts import Kernel, Wants
 
@@ -21,9 +22,9 @@ _RESTS: Final = 8
 
 
 class Logs:
-    """A node's logs, and whoever waits for something to be read from them.
+    """A node's logs, and the questions that wait for something to be read from them.
 
-    All but the last are closed: they end there for ever, and are still read.
+    There is one for each epoch of each of its own streams; those that are closed are still read.
     An answer goes to the neighbour that asked, or `back` if the node itself did.
     """
 
@@ -40,24 +41,36 @@ class Logs:
             stream: Log(first=span.first, last=span.last, time=span.time)
             for stream, span in spans.items()
         }
-        self.stream = list(spans)[-1]
-        """The current one."""
+        self.own = {name: OwnStream(name, self.logs) for name in map(broker_of, spans)}
+        """The node's own streams, by name."""
+        self.published = next(iter(self.own.values()))
+        """What clients publish: the first of them."""
         self.reads: dict[int, Fetch] = {}
         """What is being read, and for whom."""
         self._rests: dict[tuple[str, int], tuple[Event, ...]] = {}
         """What was read and not sent yet, by the place behind which it begins."""
         self.read_limit, self.part_limit = _READ, _PART
         self._number = 0
+        self._recalled: dict[str, Span] = {}
+        """What was known when the host was asked for what is kept."""
 
     @property
     def log(self) -> Log[Event]:
-        """That of the current stream."""
-        return self.logs[self.stream]
+        """That of what clients publish now."""
+        return self.published.log
 
-    def begin(self, stream: str) -> None:
-        """Close the current stream, and begin this one."""
-        self.logs[stream] = Log(first=1, last=0, time=self.log.time)
-        self.stream = stream
+    def keep(
+        self, own: OwnStream, said: Iterable[tuple[Notification, bool]], time: float
+    ) -> list[Event]:
+        """Say this in an own stream, with whether it goes to everybody. Kept at the next `Sync`."""
+        events = own.say(said, time)
+        if events:
+            self._kernel.emit(Append(tuple(events)))
+        return events
+
+    def trimmed(self, input: Trimmed) -> None:
+        """What comes before a tick is no longer kept."""
+        self.logs[input.stream].trim(input.first)
 
     def answer(self, fetch: Fetch) -> None:
         """Answer from the end of the log that is in memory, or have the log read."""
@@ -76,9 +89,10 @@ class Logs:
             self._send_back(fetch, log.first - 1, log.first - 1, (), lost=True)
             return
         if since > log.last:
-            # Of what was closed while this node ran, what came since it started may be new to
-            # whoever is ahead: those ticks were used before.
-            edge = log.last if fetch.stream == self.stream else max(log.begun, log.first - 1)
+            # Of what was closed while this node ran, what came since it started may be new to a
+            # reader that is ahead: those ticks were used before.
+            is_closed = fetch.stream != self.own[broker_of(fetch.stream)].stream
+            edge = max(log.begun, log.first - 1) if is_closed else log.last
             self._send_back(fetch, edge, log.last, (), lost=True)
             return
         recent = None if since == BEGIN else log.recent(since)
@@ -117,8 +131,30 @@ class Logs:
         self._rests.clear()
         for log in self.logs.values():
             yield from log.audit()
+        latest = {broker_of(stream): stream for stream in sorted(self.logs, key=epoch_of)}
+        streams = {name: own.stream for name, own in self.own.items()}
+        if streams != latest or self.own.get(self.published.name) is not self.published:
+            yield f"the node's own streams are {streams}, and its logs {sorted(self.logs)}"
         if any(number > self._number for number in self.reads):
             yield f"reads {sorted(self.reads)} are under way, and {self._number} was the last"
+
+    def recall(self) -> None:
+        """The host is about to say what is kept: note what is known."""
+        logs = self.logs.items()
+        self._recalled = {s: Span(log.first, log.last, log.time) for s, log in logs}
+
+    def recalled(self, spans: Mapping[str, Span]) -> None:
+        """What is kept has to fit what was known then; both may have moved on since."""
+        known, logs = self._recalled, self.logs
+        if not known.keys() <= spans.keys() <= logs.keys():
+            raise Damaged(f"{sorted(spans)} are kept, of logs {sorted(logs)}")
+        for stream, span in spans.items():
+            log, before = logs[stream], known.get(stream, Span())
+            if not (before.first <= span.first and before.last <= span.last <= log.last):
+                raise Damaged(f"{span} is kept of {stream}, and {before} was known")
+            if 0 < span.last == log.last and span.time != log.time:
+                raise Damaged(f"{stream} ends at {span.time}, not at {log.time}")
+            log.trim(span.first)
 
     def _send_part(self, fetch: Fetch, since: int, upto: int, events: Sequence[Event]) -> None:
         wanted = self._chooser(fetch)
@@ -135,7 +171,7 @@ class Logs:
         self._send_back(fetch, since, upto, tuple(chosen))
 
     def _keep_rest(self, stream: str, since: int, events: Sequence[Event]) -> None:
-        """Whoever got a part will ask for the next one."""
+        """Who got a part will ask for the next one."""
         if events and self.logs[stream].recent(since) is None:
             self._rests[stream, since] = tuple(events)
             while len(self._rests) > _RESTS:
@@ -184,17 +220,8 @@ class Logs:
 
 
 def damaged(stream: str, since: int, upto: int) -> str:
-    """What to tell whoever wants ticks that are damaged in the log of their broker."""
+    """What to tell a reader of ticks that are damaged in the log of their broker."""
     return (
         f"the log of broker {broker_of(stream)} is damaged: ticks {since + 1} to {upto} of "
         f"{stream} cannot be read (look at its store with tidings store check)"
-    )
-
-
-def size(notification: Notification) -> int:
-    """About how many bytes it takes; exact enough to keep messages small."""
-    if notification.packed is not None:
-        return len(notification.packed)
-    return 16 * len(notification.attributes) + sum(
-        len(v) for v in notification.attributes.values() if isinstance(v, str | bytes)
     )

@@ -1,7 +1,7 @@
 """Publishers: who may publish under a name now, and up to which number all is kept.
 
-A name belongs to one process at a time. Each process draws an *instance*, and whoever attaches
-under a name as another instance raises the name's *epoch*: it goes on with the numbers, and who
+A name belongs to one process at a time. Each process draws an *instance*. One that attaches under
+a name as another instance raises the name's *epoch*: it goes on with the numbers, and the one that
 had the name before is fenced. A process says which epoch it was given, so it is known again after
 any number of others, and is never told that its number is kept when another's is::
 
@@ -60,9 +60,6 @@ class Publishers:
     def items(self) -> ItemsView[str, Publisher]:
         """All names, with what is stored of them."""
         return self._known.items()
-
-    def __len__(self) -> int:
-        return len(self._known)
 
     def claim(self, name: str, instance: str, epoch: int, *, day: int) -> int | None:
         """The epoch of an instance that attaches, and says which it was given before (0: none).

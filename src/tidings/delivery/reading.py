@@ -25,16 +25,16 @@ from tidings.delivery.stages import (
     FOLLOWING,
     HELD,
     PROBING,
-    STAGES,
     WAITING,
     Stage,
     Turn,
 )
+from tidings.delivery.standing import Standing
 from tidings.delivery.streams import Reached
 from tidings.delivery.telling import Starts, Telling
-from tidings.events import Filter, Notification
+from tidings.events import Filter
 from tidings.protocol.epochs import broker_of, comes_after, epoch_of
-from tidings.protocol.host import Damaged, Deliver
+from tidings.protocol.host import Deliver
 from tidings.protocol.messages import BEGIN, NOW, Event, Fetched
 from tidings.protocol.parts import Kernel, Neighbour, Session, Version, Wants
 from tidings.protocol.requests import Refused
@@ -62,6 +62,7 @@ class Reading:
         self.flows = {stream: _own_flow(stream, last) for stream, last in ends.items()}
         self.readers: dict[Reader, None] = {}
         self._by_filter: dict[Filter, dict[Reader, None]] = {}
+        self._standing = Standing(reached, fetching)
         self.telling = Telling(kernel, reached, doubts, starts, self.flows, self.clients)
 
     def flow(self, stream: str) -> Flow:
@@ -106,17 +107,11 @@ class Reading:
         for filter_ in filters:
             for reader in self._by_filter.get(filter_, ()):
                 if reader.follows(stream) and event.tick > reader.positions[stream]:
-                    own = as_told(event.notification, reader.addressee)
-                    if own is None:
-                        continue
-                    if self.clients[reader.session].is_full:
+                    told = _as_told(event, reader)
+                    if told is not None and self.clients[reader.session].is_full:
                         reader.missed += 1
-                    else:
-                        self._deliver(reader, event, own)
-
-    def _deliver(self, reader: Reader, event: Event, said: Notification) -> None:
-        told = msgspec.structs.replace(event, notification=said)
-        self._kernel.emit(Deliver(reader.session, told, (reader.id,)))
+                    elif told is not None:
+                        self._kernel.emit(Deliver(reader.session, told, (reader.id,)))
 
     # -- beginning -----------------------------------------------------------------------------
 
@@ -140,7 +135,7 @@ class Reading:
             self.telling.state(reader)
 
     def follow_epochs(self, reader: Reader, streams: Iterable[str]) -> None:
-        """Whoever has a position in a node's stream wants all of the one that comes after it.
+        """A reader with a position in a node's stream wants all of the one that comes after it.
 
         To be called for all streams that turn up together: a place that is found by its time in
         one of them says nothing about the others.
@@ -166,12 +161,12 @@ class Reading:
             case Stage.FOLLOWING:
                 self._follow(reader, flow, Turn.ENTER, flow.upto)
             case stage:
-                self._turn(reader, flow, Turn.ENTER, stage)
+                self._standing.turn(reader, flow, Turn.ENTER, stage)
                 self._probe(flow)
 
     def _entrance(self, reader: Reader, flow: Flow) -> Stage:
         """How a reader gets into a stream; an earlier one of its node comes first."""
-        if self._has_earlier(reader, flow.stream):
+        if self._standing.has_earlier(reader, flow.stream):
             return HELD
         position = reader.positions.get(flow.stream)
         if position is None and not reader.begins_now:
@@ -180,40 +175,10 @@ class Reading:
             return WAITING if position is None else FETCHING
         return FOLLOWING if position is None or position == flow.upto else FETCHING
 
-    def _turn(self, reader: Reader, flow: Flow, turn: Turn, to: Stage) -> None:
-        """Something happens to a reader in a stream: it stands elsewhere now, or where it stood."""
-        stream = flow.stream
-        stage = reader.stage(stream)
-        if to not in STAGES[turn].get(stage, ()):
-            what = f"reader {reader.id} of {reader.session} is {stage.value} in {stream}"
-            raise Damaged(f"{what}, and is to be {to.value}, since {turn.value}")
-        if stage is WAITING:
-            flow.waiting.pop(reader, None)
-        elif stage is PROBING:
-            flow.probing.pop(reader, None)
-        elif stage is FETCHING:
-            self._fetching.forget(reader.fetches.pop(stream, 0))
-        reader.stages[stream] = to
-        if to is WAITING:
-            flow.waiting[reader] = None
-        elif to is PROBING:
-            flow.probing[reader] = None
-
-    def _has_earlier(self, reader: Reader, stream: str) -> bool:
-        """Whether a reader has yet to read an earlier stream of the same node to its end."""
-        if epoch_of(stream) == 1 or stream not in reader.positions:
-            return False
-        reachable = self._reached.ways.streams
-        unread = [s for s in reader.positions if s in reachable and not reader.follows(s)]
-        return comes_after(stream, unread)
-
     def _release(self, reader: Reader) -> None:
         """Bring a reader into the streams that were held back for others."""
-        reachable = self._reached.ways.streams
-        for stream in [s for s, stage in reader.stages.items() if stage is HELD]:
-            is_held = reader.stage(stream) is HELD and self._has_earlier(reader, stream)
-            if stream in reachable and reader.stage(stream) is HELD and not is_held:
-                self.begin(reader, stream)
+        for stream in self._standing.released(reader):
+            self.begin(reader, stream)
 
     def _is_covered(self, flow: Flow, filter: Filter) -> bool:
         """Whether a flow holds all that the filter matches, so that a reader may just follow it.
@@ -234,7 +199,7 @@ class Reading:
         reader.begins(flow.stream, position)
         reader.positions[flow.stream] = position
         is_stopped = reader.durable is not None and self.clients[reader.session].is_full
-        self._turn(reader, flow, turn, AWAY if is_stopped else FOLLOWING)
+        self._standing.turn(reader, flow, turn, AWAY if is_stopped else FOLLOWING)
         if HELD in reader.stages.values():
             self._release(reader)
         self.telling.state(reader)
@@ -263,11 +228,7 @@ class Reading:
         del same[reader]
         if not same:
             del self._by_filter[reader.filter]
-        for flow in self.flows.values():
-            flow.waiting.pop(reader, None)
-            flow.probing.pop(reader, None)
-        for number in reader.fetches.values():
-            self._fetching.forget(number)
+        self._standing.forget(reader, self.flows.values())
 
     def end(self, reader: Reader, reason: str) -> None:
         """It may not go on."""
@@ -296,11 +257,11 @@ class Reading:
             if reader.durable is not None:
                 for flow in [f for s, f in self.flows.items() if reader.follows(s)]:
                     reader.positions[flow.stream] = self.telling.position(reader, flow.stream)
-                    self._turn(reader, flow, Turn.FILL, AWAY)
+                    self._standing.turn(reader, flow, Turn.FILL, AWAY)
                 self.telling.state(reader)
 
     def drained(self, client: Client) -> None:
-        """Go on; whoever has missed something is told so."""
+        """Go on; a reader that has missed something is told so."""
         client.is_full = False
         for reader in list(client.readers.values()):
             self.telling.missed(reader)
@@ -349,7 +310,7 @@ class Reading:
             stage = WAITING if is_reachable else AWAY
         elif stage is FETCHING:
             stage = AWAY
-        self._turn(reader, flow, Turn.BREAK, stage)
+        self._standing.turn(reader, flow, Turn.BREAK, stage)
         if is_reachable and stage in (AWAY, HELD):
             self.begin(reader, flow.stream)
 
@@ -362,7 +323,7 @@ class Reading:
             for reader in [r for r in self.readers if flow.stream in r.positions]:
                 position = self.telling.position(reader, flow.stream)
                 if reader.follows(flow.stream):
-                    self._turn(reader, flow, Turn.RENAME, AWAY)
+                    self._standing.turn(reader, flow, Turn.RENAME, AWAY)
                 if position > 0:
                     reason = _another(flow.stream, position)
                     self._end_at(reader, flow.stream, position, 0, reason)
@@ -388,7 +349,7 @@ class Reading:
     ) -> None:
         """Ask for what lies behind a tick, or is not older than a time, if its client reads."""
         stream, is_full = flow.stream, self.clients[reader.session].is_full
-        self._turn(reader, flow, turn, AWAY if is_full else FETCHING)
+        self._standing.turn(reader, flow, turn, AWAY if is_full else FETCHING)
         if not is_full:
             asked = self._fetching.ask(stream, since, reader.filter, after=after, reader=reader)
             reader.fetches[stream] = asked
@@ -397,7 +358,7 @@ class Reading:
         """Ask a stream where it is, for all that begin now."""
         if flow.waiting and not flow.probe and flow.stream in self._reached.ways.streams:
             for reader in list(flow.waiting):
-                self._turn(reader, flow, Turn.PROBE, PROBING)
+                self._standing.turn(reader, flow, Turn.PROBE, PROBING)
             flow.probe = self._fetching.ask(flow.stream, NOW)
 
     def fetched(self, message: Fetched) -> None:
@@ -435,10 +396,8 @@ class Reading:
         reader.unreached.discard(flow.stream)
         reader.begins(flow.stream, message.since)
         for event in message.events:
-            if FOR not in event.notification.attributes:
-                self._kernel.emit(Deliver(reader.session, event, (reader.id,)))
-            elif (own := as_told(event.notification, reader.addressee)) is not None:
-                self._deliver(reader, event, own)
+            if (own := _as_told(event, reader)) is not None:
+                self._kernel.emit(Deliver(reader.session, own, (reader.id,)))
         reader.positions[flow.stream] = message.upto
         if message.is_live:
             self._lives(flow, message.upto, told)
@@ -493,7 +452,7 @@ class Reading:
                 self.telling.missed(reader)
 
     def _went_back(self, flow: Flow, message: Fetched) -> None:
-        """A stream ends before what has come of it: whoever follows it is told."""
+        """A stream ends before what has come of it: those that follow it are told."""
         for reader in self._followers(flow):
             self._end_too_old(reader, message, self.telling.position(reader, flow.stream))
         flow.upto = UNKNOWN
@@ -556,16 +515,9 @@ class Reading:
                 yield f"flow {stream} waits for what was not asked"
             if flow.is_live and flow.fetch:
                 yield f"flow {stream} is live, and lacks something"
-            for stage, there in ((WAITING, flow.waiting), (PROBING, flow.probing)):
-                if any(r not in self.readers or r.stage(stream) is not stage for r in there):
-                    yield f"somebody is not {stage.value} for flow {stream}"
-            if flow.probing and not flow.probe:
-                yield f"flow {stream} has not been asked where it is"
-            if stream not in self._reached.ways.streams:
-                continue
-            if flow.waiting and not flow.probe:
-                yield f"nobody asks where flow {stream} is"
-            if stream in followed and not (flow.is_live or flow.fetch):
+            yield from self._standing.audit_flow(flow, self.readers)
+            is_reachable = stream in self._reached.ways.streams
+            if is_reachable and stream in followed and not (flow.is_live or flow.fetch):
                 yield f"nobody asks for what flow {stream} lacks"
 
     def _audit_reader(self, reader: Reader, client: Client) -> Iterator[str]:
@@ -581,26 +533,15 @@ class Reading:
                 yield f"{what} has started, and was not accepted"
         elif reader.is_live is not all(map(reader.follows, streams)):
             yield f"{what} was not told that it is live, or that it is not"
-        for stream in reader.stages.keys() | streams:
-            if not self._stands(reader, stream, is_full=client.is_full):
-                yield f"{what} is not {reader.stage(stream).value} in {stream}"
+        yield from self._standing.audit(reader, self.flows, is_full=client.is_full)
 
-    def _stands(self, reader: Reader, stream: str, *, is_full: bool) -> bool:
-        """Whether a reader can stand where it is said to."""
-        flow, is_reachable = self.flows.get(stream), stream in self._reached.ways.streams
-        match reader.stage(stream):
-            case Stage.AWAY:
-                return is_full or not is_reachable
-            case Stage.HELD:
-                return is_full or not is_reachable or self._has_earlier(reader, stream)
-            case Stage.WAITING:
-                return flow is not None and reader in flow.waiting
-            case Stage.PROBING:
-                return flow is not None and reader in flow.probing
-            case Stage.FETCHING:
-                return self._fetching.is_for(reader.fetches.get(stream, 0), reader)
-            case Stage.FOLLOWING:
-                return flow is not None and stream in reader.positions
+
+def _as_told(event: Event, reader: Reader) -> Event | None:
+    """An event as a reader is told it; None if it is a copy for somebody else."""
+    if FOR not in event.notification.attributes:
+        return event
+    own = as_told(event.notification, reader.addressee)
+    return None if own is None else msgspec.structs.replace(event, notification=own)
 
 
 def _own_flow(stream: str, last: int) -> Flow:

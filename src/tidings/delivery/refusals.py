@@ -1,7 +1,7 @@
 """Refusals: which publications were refused of late, for those who may not have heard of it.
 
-Whoever is told that a number is kept takes all before it for kept, too, unless it has heard that
-one was refused. So a refusal is stored in the very commit that stores a later number::
+A client that is told that a number is kept takes all before it for kept, too, unless it has heard
+that one was refused. So a refusal is stored in the very commit that stores a later number::
 
     refused: 2                            nothing is stored
     refused: 2, then kept: 3              publisher:NAME = 3, refused:NAME:2 = why
@@ -9,7 +9,7 @@ one was refused. So a refusal is stored in the very commit that stores a later n
 After that the number will never be kept. Before, it is forgotten if the session is attached again:
 a client that has not heard of the refusal sends it again, and it may be kept then; one that has
 says that it is left out. So nothing is told as refused that is kept, nor as kept that was refused,
-whoever is killed.
+whatever crashes.
 """
 
 from __future__ import annotations

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+import msgspec
+
 from tidings.delivery.known import Known, Stored
 from tidings.delivery.logs import Logs
+from tidings.delivery.own import OwnStream
 from tidings.delivery.ways import Ways
 from tidings.protocol.epochs import broker_of, epoch_of
 from tidings.protocol.host import Sync
-from tidings.protocol.messages import Heard, Path, Streams
+from tidings.protocol.messages import Fetch, Fetched, Heard, Path, Seek, Sought, Streams
 from tidings.protocol.parts import Kernel, Neighbour, Shelf, Single, Wants
 from tidings.protocol.requests import Cursor
 
@@ -52,13 +55,13 @@ class Reached:
         """Whether the node has the log of a stream."""
         return stream in self._logs.logs
 
-    def begin(self, stream: str) -> None:
-        """The node's own stream of the next epoch begins."""
-        self._identities[stream] = self.ways.instance
+    def begin(self, own: OwnStream) -> None:
+        """The next epoch of one of the node's own streams begins."""
+        own.raise_epoch()
+        self._identities[own.stream] = self.ways.instance
         self._kernel.emit(IDENTITIES.put(dict(self._identities)))
         self._kernel.emit(Sync())
-        self._logs.begin(stream)
-        self.ways.begin(stream, self._identities[stream])
+        self.ways.begin(own.stream, self.ways.instance)
 
     # -- ways ----------------------------------------------------------------------------------
 
@@ -78,6 +81,27 @@ class Reached:
         """How far a stream is, as far as was heard here."""
         own = self._logs.logs.get(stream)
         return self.known.get(stream, 0) if own is None else own.last
+
+    # -- questions to the node of a stream, hop by hop -----------------------------------------
+
+    def passed_on(self, neighbour: Neighbour, question: Fetch | Seek) -> bool:
+        """Pass a question on, unless it is for this node to answer."""
+        is_from_there = question.path[-1:] == (neighbour.name,)  # else there is no way back
+        if is_from_there and self.is_own(question.stream):
+            return False
+        via = self.ways.via(question.stream)
+        if is_from_there and via is not None and via is not neighbour:
+            path = (*question.path, self._kernel.name)
+            self._kernel.send(via, msgspec.structs.replace(question, path=path))
+        return True
+
+    def passed_back(self, answer: Fetched | Sought) -> bool:
+        """Pass an answer back on the way that the question came by, unless it is for this node."""
+        path = answer.path[:-1]
+        neighbour = self._kernel.neighbours.get(path[-1]) if path else None
+        if neighbour is not None:
+            self._kernel.send(neighbour, msgspec.structs.replace(answer, path=path))
+        return bool(path)
 
     # -- how far they are ----------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """Subscriptions: who may begin to read what, and what is kept of those that are to last.
 
 A *durable* subscription is kept under its name: its filter, who has it, and the cursor up to
-which it was acknowledged. Where it begins is on disk before anything is delivered, so whoever
+which it was acknowledged. Where it begins is on disk before anything is delivered, so a client that
 comes back does not begin behind that.
 """
 
@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from tidings.delivery.doubts import Doubts
 from tidings.delivery.holdings import Holdings
-from tidings.delivery.homes import Homes
+from tidings.delivery.homes import Homes, Keeper
 from tidings.delivery.logs import Logs
 from tidings.delivery.readers import Reader
 from tidings.delivery.reading import Reading
@@ -61,7 +61,7 @@ class Saved(NamedTuple):
         return self.filter, self.begun, self.owner, self.doubts
 
 
-class Subscriptions(Starts):
+class Subscriptions(Starts, Keeper):
     """The durable subscriptions of a node, and all that begin to read."""
 
     def __init__(
@@ -74,13 +74,7 @@ class Subscriptions(Starts):
         """By name; those in `_durable` are being read."""
         self._durable: dict[str, Reader] = {}
         self.holdings = Holdings(kernel)
-        self.homes = Homes(
-            kernel,
-            reached.ways,
-            reached.known,
-            holds=self.saved.__contains__,
-            admit=lambda session, body, time: self._admit(session, body, time),
-        )
+        self.homes = Homes(kernel, reached, self)
         self._reading: Reading
 
     def bind(self, reading: Reading) -> None:
@@ -133,11 +127,14 @@ class Subscriptions(Starts):
         self.homes.cancel(session, body.id)
         is_known = body.durable is None or body.durable in self.saved
         if is_known or body.heard is not None or body.home == "here":
-            self._admit(session, body, time)
+            self.admit(session, body, time)
         else:
             self.homes.seek(session, body, time)
 
-    def _admit(self, session: Session, body: Subscribe, time: float) -> None:
+    def holds(self, name: str) -> bool:
+        return name in self.saved
+
+    def admit(self, session: Session, body: Subscribe, time: float) -> None:
         saved = self.saved.get(body.durable or "")
         refusal = _unlike(saved, body) or self._misplaced(saved, body)
         if refusal is not None:
@@ -172,7 +169,7 @@ class Subscriptions(Starts):
         return None if saved is None or body.since is not None else saved.doubts
 
     def _take(self, reader: Reader, name: str, saved: Saved | None, body: Subscribe) -> None:
-        """Give a durable subscription to a reader, from whoever has it."""
+        """Give a durable subscription to a reader, from the one that has it."""
         before = self._durable.get(name)
         if before is not None:
             self._reading.end(before, _TAKEN)
@@ -180,7 +177,7 @@ class Subscriptions(Starts):
         self._durable[name] = reader
         if saved is None or body.since is not None:
             positions = dict(reader.positions)
-            if reader.begins_now:  # whoever comes back must not begin later, by any clock
+            if reader.begins_now:  # one that comes back must not begin later, by any clock
                 ends = {stream: log.last for stream, log in self._logs.logs.items()}
                 positions = {**self._reached.known, **ends}
             owner, doubts = body.owner, self._doubts.count
@@ -205,7 +202,7 @@ class Subscriptions(Starts):
 
     # -- unsubscribing -------------------------------------------------------------------------
 
-    def unsubscribe(self, session: Session, body: Unsubscribe) -> None:
+    def unsubscribe(self, session: Session, body: Unsubscribe, _: float) -> None:
         """Read no further; with `forget`, not even later."""
         if body.durable is not None:
             self._reply(session.name, Accepted(body.id, int(self._drop(body.durable))))
@@ -220,7 +217,7 @@ class Subscriptions(Starts):
         self._reply(session.name, Accepted(body.id))
 
     def _drop(self, name: str) -> bool:
-        """Forget a durable subscription, whoever reads it; whether there was one."""
+        """Forget a durable subscription, even if it is read; whether there was one."""
         reader = self._durable.get(name)
         if reader is not None:
             self._reading.end(reader, "this durable subscription was forgotten")
@@ -232,7 +229,7 @@ class Subscriptions(Starts):
 
     # -- acknowledging -------------------------------------------------------------------------
 
-    def acknowledge(self, session: Session, body: Acknowledge) -> None:
+    def acknowledge(self, session: Session, body: Acknowledge, _: float) -> None:
         """Save how far a durable subscription has been dealt with."""
         id = f"acknowledge {body.id}"
         reader = self._reading.clients[session.name].readers.get(body.id)

@@ -5,7 +5,7 @@ nobody takes a way that leads through itself. A neighbour that is told of a stre
 its flow has been interrupted somewhere on the way and begins anew, even if the way is the same.
 
 Two nodes of one name would be taken for one. So a way also says which process the stream's own
-node is: whoever hears of two under one name keeps to the one that it had, and can tell.
+node is: a node that hears of two under one name keeps to the one that it had, and can tell.
 """
 
 from __future__ import annotations
@@ -55,6 +55,8 @@ class Ways(Generic[N]):
         self.instance = instance
         self._offers: dict[N, dict[str, Way]] = {}
         self._own: dict[str, Way] = {}
+        self.names: dict[str, None] = {}
+        """What the node's own streams are called, in whatever epoch."""
         self._via: dict[str, N | None] = {}
         """None for the node's own streams."""
         self._followed: dict[str, str] = {}
@@ -65,6 +67,7 @@ class Ways(Generic[N]):
     def begin(self, stream: str, identity: str) -> None:
         """The node has this stream itself."""
         self._own[stream] = Way((self.own,), identity, self.instance)
+        self.names[broker_of(stream)] = None
         self._via[stream] = None
 
     @property
@@ -98,7 +101,7 @@ class Ways(Generic[N]):
                 offers[stream] = way
             else:
                 offers.pop(stream, None)
-            if broker_of(stream) == self.own:
+            if broker_of(stream) in self.names:
                 continue  # somebody else's, of the same name: see `doubles`
             if self._choose(stream) is not before or before is neighbour:
                 changed.append(stream)
@@ -126,7 +129,8 @@ class Ways(Generic[N]):
 
         One that has just restarted elsewhere may be among them for a while.
         """
-        found: dict[str, dict[str, Path]] = {self.own: {self.instance: (self.own,)}}
+        here: Path = (self.own,)
+        found = {name: {self.instance: here} for name in self.names}
         for offers in self._offers.values():
             for stream, way in offers.items():
                 known = found.setdefault(broker_of(stream), {})
@@ -135,8 +139,10 @@ class Ways(Generic[N]):
 
     def audit(self) -> Iterator[str]:
         """Whatever cannot be true of them."""
+        if self.names.keys() != set(map(broker_of, self._own)):
+            yield f"{sorted(self._own)} are the node's own streams, called {sorted(self.names)}"
         offered = {stream for offers in self._offers.values() for stream in offers}
-        others = {stream for stream in offered if broker_of(stream) != self.own}
+        others = {stream for stream in offered if broker_of(stream) not in self.names}
         if self._via.keys() != others | self._own.keys():
             yield f"ways lead to {sorted(self._via)}, and {sorted(offered)} are offered"
         for stream, via in self._via.items():

@@ -7,15 +7,16 @@ with all that matters. When an end cannot go on with one, it is somebody new in 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from math import inf
 from typing import Any, Final
 
 from tidings.node.ports import Neighbour
 from tidings.node.timers import Timers
 from tidings.overlay import Join, Leave, Link, Meet, Quit, Role, Say, Trees
-from tidings.protocol import parts as protocol
-from tidings.protocol.host import Connect, Disconnect, Effect, LinkDown, LinkUp, Received, Send
+from tidings.protocol.host import Connect, Disconnect, LinkDown, LinkUp, Received, Send
 from tidings.protocol.messages import Event, Frame, Member
+from tidings.protocol.parts import Kernel
 
 _MOMENT: Final = 0.05
 """Seconds; links are woken at multiples of it, so that a node with many of them wakes rarely."""
@@ -28,11 +29,9 @@ class Conversations:
 
     def __init__(
         self,
+        kernel: Kernel,
         trees: Trees,
         timers: Timers,
-        parts: Callable[[], protocol.Part],
-        emit: Callable[[Effect], None],
-        soon: Callable[[Callable[[], None]], None],
         *,
         incarnation: int,
         pause: float,
@@ -46,7 +45,7 @@ class Conversations:
         self.trees = trees
         self.neighbours: dict[str, Neighbour] = {}
         self.now = 0.0
-        self._timers, self._parts, self._emit, self._soon = timers, parts, emit, soon
+        self._kernel, self._timers = kernel, timers
         self._incarnation = incarnation
         self._pause, self._delay = pause, delay
         self._patience, self._backlog = patience, backlog
@@ -72,7 +71,7 @@ class Conversations:
             neighbour.kept += 1
         if self._is_given_up(neighbour) or len(neighbour.link.queue) > self._backlog:
             if not self._hopeless:
-                self._soon(self._begin_anew_with_all)
+                self._kernel.soon(self._begin_anew_with_all)
             self._hopeless[neighbour] = None
 
     def _is_given_up(self, neighbour: Neighbour) -> bool:
@@ -97,7 +96,7 @@ class Conversations:
         for neighbour in self._touched:
             link = neighbour.link
             for frame in link.frames():
-                self._emit(Send(neighbour.name, frame))
+                self._kernel.emit(Send(neighbour.name, frame))
             due = min(due, link.repeat_at, link.acknowledge_at)
         self._touched.clear()
         if due < self._links_at:
@@ -113,7 +112,7 @@ class Conversations:
         self.neighbours[name] = neighbour
         if self.trees.is_fixed:
             neighbour.is_linked = True
-            self._parts().linked(neighbour)
+            self._kernel.parts.linked(neighbour)
         self._greet(neighbour)
         return neighbour
 
@@ -136,7 +135,7 @@ class Conversations:
         neighbour.link.reset(self._new_identity())
         if neighbour.is_linked:
             neighbour.is_linked = False
-            self._parts().unlinked(neighbour)
+            self._kernel.parts.unlinked(neighbour)
         del self.neighbours[neighbour.name]
         self._touched.pop(neighbour, None)
         self._hopeless.pop(neighbour, None)
@@ -149,13 +148,13 @@ class Conversations:
     def distrust(self, neighbour: Neighbour) -> None:
         """The ends of a link remember differently: begin anew. Something may have been lost."""
         self.begin_anew(neighbour)
-        self._parts().doubted()
+        self._kernel.parts.doubted()
 
     def _give_up(self, neighbour: Neighbour) -> None:
         """Until it comes back: what it wanted, and what was kept for it."""
         neighbour.lost_at, neighbour.kept = inf, 0
         neighbour.link.reset(self._new_identity())
-        self._parts().given_up(neighbour)
+        self._kernel.parts.given_up(neighbour)
 
     def link_up(self, input: LinkUp) -> None:
         """A neighbour can be reached, perhaps for the first time."""
@@ -186,7 +185,7 @@ class Conversations:
         if seconds <= 0 or events <= 0:
             self._give_up(neighbour)
         elif seconds < inf:
-            self._timers.at(neighbour.lost_at, lambda: self._patience_over(neighbour))
+            self._timers.at(neighbour.lost_at, partial(self._patience_over, neighbour))
 
     def _patience_over(self, neighbour: Neighbour) -> None:
         if not neighbour.is_up and self.now >= neighbour.lost_at:
@@ -235,11 +234,11 @@ class Conversations:
         if self.trees.is_fixed:
             neighbour.joined = neighbour.joined_by = 0
         else:
-            joined = int(neighbour.name in self.trees.links())
+            joined = int(self._is_wanted(neighbour))
             self._change_view(neighbour, joined=joined, joined_by=0)
             if joined:
                 self.send(neighbour, Member(joined))
-        self._parts().begun(neighbour)
+        self._kernel.parts.begun(neighbour)
         self._follow()
 
     # -- the overlay ---------------------------------------------------------------------------
@@ -262,7 +261,7 @@ class Conversations:
             neighbour = self.neighbours.get(move.peer)
             match move:
                 case Say(peer, packet):
-                    self._emit(Send(peer, packet))
+                    self._kernel.emit(Send(peer, packet))
                 case Quit(is_dead=True) if neighbour is not None:
                     self.begin_anew(neighbour)
                     self._change_view(neighbour, joined=0, joined_by=0)
@@ -270,38 +269,41 @@ class Conversations:
                     self._heed(neighbour)
                 case Meet(peer, address):
                     self._parted.discard(peer)
-                    self._emit(Connect(peer, address))
+                    self._kernel.emit(Connect(peer, address))
                 case Leave(peer):
                     self._parted.add(peer)
                     if neighbour is not None:
                         self._remove(neighbour)
-                    self._emit(Disconnect(peer))
+                    self._kernel.emit(Disconnect(peer))
 
     def _heed(self, neighbour: Neighbour) -> None:
         """Join a neighbour or leave it, if that is not so yet; its conversation must have begun."""
-        is_wanted = neighbour.name in self.trees.links()
+        is_wanted = self._is_wanted(neighbour)
         is_so = self.trees.is_fixed or neighbour.has_joined is is_wanted
         if is_so or (is_wanted and not neighbour.is_open):
             return
         number = neighbour.joined + 1
         self._change_view(neighbour, joined=number, joined_by=neighbour.joined_by)
         self.send(neighbour, Member(number))
-        self._parts().begun(neighbour)
+        self._kernel.parts.begun(neighbour)
+
+    def _is_wanted(self, neighbour: Neighbour) -> bool:
+        return neighbour.name in self.trees.links(neighbour.lane)
 
     def member(self, neighbour: Neighbour, message: Member) -> None:
         """A neighbour has joined, or left."""
         self._change_view(neighbour, joined=neighbour.joined, joined_by=message.number)
-        self._parts().begun(neighbour)
+        self._kernel.parts.begun(neighbour)
 
     def _change_view(self, neighbour: Neighbour, *, joined: int, joined_by: int) -> None:
         """Every change of it begins with empty tables."""
         neighbour.joined, neighbour.joined_by = joined, joined_by
         if neighbour.is_linked:
             neighbour.is_linked = False
-            self._parts().unlinked(neighbour)
+            self._kernel.parts.unlinked(neighbour)
         if neighbour.is_in_use:
             neighbour.is_linked = True
-            self._parts().linked(neighbour)
+            self._kernel.parts.linked(neighbour)
 
     # -- time ----------------------------------------------------------------------------------
 
@@ -345,7 +347,7 @@ class Conversations:
             yield f"{len(self.neighbours)} links have identities, and {self._generation} were given"
         for name, neighbour in self.neighbours.items():
             role = roles.get(name) or self.trees.links().get(name, "peer")
-            if (neighbour.name, neighbour.role) != (name, role):
-                yield f"neighbour {name} is the {neighbour.role} {neighbour.name}"
+            if (neighbour.name, neighbour.lane, neighbour.role) != (name, 0, role):
+                yield f"{name} is the {neighbour.role} {neighbour.name} on lane {neighbour.lane}"
             if neighbour.is_linked is not (self.trees.is_fixed or neighbour.is_in_use):
                 yield f"the link to {name} is used: {neighbour.is_linked}"

@@ -93,9 +93,10 @@ class Node:
     ) -> None:
         """`neighbours` by name with their roles; what an earlier node had stored and logged.
 
-        Of `logs`, in order of epochs, the last is the current stream. `instance` is drawn anew
-        for each node, so that two of one name can be told apart. Without a `quota`, a client may
-        ask for anything. What an earlier node that `was_damaged` has told may be wrong.
+        `logs` are those of the node's own streams in all their epochs, first of the one that its
+        clients publish in. `instance` is drawn anew for each node, so that two of one name can be
+        told apart. Without a `quota`, a client may ask for anything. What an earlier node that
+        `was_damaged` has told may be wrong.
         """
         self.name, self.instance = name, instance
         self.settings = settings
@@ -104,7 +105,7 @@ class Node:
         logs = dict(logs or {name: Span()})
         self._starts = _INCARNATION.found(self._stored, 0) + 1
         # A store that went back has forgotten some: neighbours must not take it for an older node.
-        self.incarnation: int = self._starts + _STARTS * (epoch_of(list(logs)[-1]) - 1)
+        self.incarnation: int = self._starts + _STARTS * (max(map(epoch_of, logs)) - 1)
         self._roles = dict(neighbours or {})
         self._effects: list[Effect] = []
         self._soon: deque[Callable[[], None]] = deque()
@@ -159,11 +160,9 @@ class Node:
     def _conversations(self) -> Conversations:
         settings = self.settings
         return Conversations(
+            self,
             self.trees,
             self._timers,
-            lambda: self.parts,
-            self.emit,
-            self.soon,
             incarnation=self.incarnation,
             pause=settings.pause,
             delay=settings.delay,
@@ -405,7 +404,7 @@ class Node:
             self.send(neighbour, Account(neighbour.view, neighbour.link.said, ways))
 
     def _account(self, neighbour: Neighbour, message: Account) -> None:
-        """What does not fit what is remembered here: begin anew, whoever is wrong.
+        """What does not fit what is remembered here: begin anew, whichever end is wrong.
 
         Of a view, the sender's own number is what it has said last; ours may be news to it.
         """

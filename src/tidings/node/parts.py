@@ -1,12 +1,19 @@
-"""All parts of a node as one, for whoever has something to tell them."""
+"""All parts of a node as one, to be told something together."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
-from tidings.protocol.host import Damaged, Recalled
-from tidings.protocol.parts import Change, Neighbour, Part, Session, Shelf, Single, Step
+from tidings.protocol.host import Damaged
+from tidings.protocol.parts import Change, Part, Session, Shelf, Single, Step
+
+_TOLD: Final = (
+    *("start", "came", "attached", "left", "linked", "unlinked", "begun", "given_up", "opened"),
+    *("closed", "advertised", "repaired", "doubted", "look_after", "recall", "recalled"),
+)
+"""What parts are told, and do not answer."""
 
 
 class Parts(Part):
@@ -16,11 +23,16 @@ class Parts(Part):
         self.all = tuple(parts)
         kinds = [each.kind for part in parts for each in part.saved()]
         assert len(kinds) == len(set(kinds)), f"two parts keep the same: {sorted(kinds)}"
-        # Only those who listen: some of these are said for each request.
-        self._askers = [part for part in parts if type(part).asked is not Part.asked]
-        self._settlers = [part for part in parts if type(part).settle is not Part.settle]
-        self._keepers = [part for part in parts if type(part).standing is not Part.standing]
-        self._watchers = [p for p in parts if type(p).wants_changed is not Part.wants_changed]
+        for name in _TOLD:
+            setattr(self, name, partial(_tell, name, self.all))
+        self._askers, self._watchers = self._listeners("asked"), self._listeners("wants_changed")
+        self._settlers = self._listeners("settle")
+        self._keepers = self._listeners("standing")
+
+    def _listeners(self, name: str) -> list[Part]:
+        """The parts that have a method of this name of their own."""
+        default = getattr(Part, name)
+        return [part for part in self.all if getattr(type(part), name) is not default]
 
     def handlers(self, of: Callable[[Part], Mapping[type, Any]]) -> dict[type, tuple[Any, ...]]:
         """Who handles something of each type, in order."""
@@ -39,65 +51,15 @@ class Parts(Part):
     def standing(self, session: Session, *, besides: str) -> int:
         return sum(part.standing(session, besides=besides) for part in self._keepers)
 
-    def start(self, stored: Mapping[str, Any], time: float) -> None:
-        for part in self.all:
-            part.start(stored, time)
-
-    def came(self, session: Session) -> None:
-        for part in self.all:
-            part.came(session)
+    # Some of these are said for each request: only to those that listen.
 
     def asked(self, session: Session) -> None:
         for part in self._askers:
             part.asked(session)
 
-    def attached(self, session: Session) -> None:
-        for part in self.all:
-            part.attached(session)
-
-    def left(self, session: Session) -> None:
-        for part in self.all:
-            part.left(session)
-
-    def linked(self, neighbour: Neighbour) -> None:
-        for part in self.all:
-            part.linked(neighbour)
-
-    def unlinked(self, neighbour: Neighbour) -> None:
-        for part in self.all:
-            part.unlinked(neighbour)
-
-    def begun(self, neighbour: Neighbour) -> None:
-        for part in self.all:
-            part.begun(neighbour)
-
-    def given_up(self, neighbour: Neighbour) -> None:
-        for part in self.all:
-            part.given_up(neighbour)
-
-    def opened(self, neighbour: Neighbour) -> None:
-        for part in self.all:
-            part.opened(neighbour)
-
-    def closed(self, neighbour: Neighbour) -> None:
-        for part in self.all:
-            part.closed(neighbour)
-
     def wants_changed(self, change: Change) -> None:
         for part in self._watchers:
             part.wants_changed(change)
-
-    def advertised(self, neighbour: Neighbour, *, has_grown: bool) -> None:
-        for part in self.all:
-            part.advertised(neighbour, has_grown=has_grown)
-
-    def repaired(self, neighbour: Neighbour) -> None:
-        for part in self.all:
-            part.repaired(neighbour)
-
-    def doubted(self) -> None:
-        for part in self.all:
-            part.doubted()
 
     @property
     def settles(self) -> bool:
@@ -105,18 +67,12 @@ class Parts(Part):
         return bool(self._settlers)
 
     def settle(self) -> bool:
-        has_more = False
-        for part in self._settlers:
-            has_more |= part.settle()
-        return has_more
+        found = [part.settle() for part in self._settlers]
+        return any(found)
 
     def mend(self) -> bool:
         sound = [part.mend() for part in self.all]
         return all(sound)
-
-    def look_after(self, patience: float) -> None:
-        for part in self.all:
-            part.look_after(patience)
 
     def audit(self, sessions: Collection[Session]) -> Iterator[str]:
         for part in self.all:
@@ -125,13 +81,10 @@ class Parts(Part):
     def kept(self) -> Mapping[str, Any]:
         return {key: value for part in self.all for key, value in part.kept().items()}
 
-    def recall(self) -> None:
-        for part in self.all:
-            part.recall()
 
-    def recalled(self, found: Recalled) -> None:
-        for part in self.all:
-            part.recalled(found)
+def _tell(what: str, listeners: Sequence[Part], *about: Any, **more: Any) -> None:
+    for part in listeners:
+        getattr(part, what)(*about, **more)
 
 
 class Recollection:

@@ -1,4 +1,4 @@
-"""Ports: whoever a node talks to. A neighbour on a lane of the overlay, at the end of a link."""
+"""Ports: those that a node talks to. Here, a neighbour on a lane, at the end of a link."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from tidings.protocol.parts import Version
 
 
 class Neighbour:
-    """Another node, at the end of a link.
+    """Another node on one lane of the overlay, at the end of a link.
+
+    All that is kept for a neighbour is kept in this object, or under it: a node that is met on two
+    lanes is two neighbours, of which each has its own tables, view, ways and checks.
 
     An overlay may let a link be used by the decision of its ends: each of them counts how often
     it has *joined* and left in this conversation, so that an odd number says that it has joined.
@@ -25,6 +28,7 @@ class Neighbour:
         "joined",
         "joined_by",
         "kept",
+        "lane",
         "link",
         "lost_at",
         "name",
@@ -33,8 +37,9 @@ class Neighbour:
         "told",
     )
 
-    def __init__(self, name: str, order: int, role: Role, link: Link) -> None:
+    def __init__(self, name: str, order: int, role: Role, link: Link, *, lane: int = 0) -> None:
         self.name = name
+        self.lane = lane
         self.order = order
         self.role: str = role
         """`peer`, or `parent` or `child` in a hierarchy."""

@@ -36,7 +36,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """How long an acknowledgement waits for something to travel with."""
 
     check: float = inf
-    """Digests are compared so often; while they agree, the period doubles up to `check_most`."""
+    """The period in which digests are compared. While they agree it doubles, up to `check_most`."""
     check_most: float = 0.0
     lease: float = inf
     """How long a session lasts that is not renewed, where delivery is at most once."""
@@ -55,7 +55,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """How often neighbours and clients are told how far the streams are."""
     margin: float = 3600.0
     """Seconds by which the clocks of two nodes may differ. A subscription that begins now begins
-    so much earlier in a stream that its node has never heard of."""
+    earlier by this in a stream that its node has never heard of."""
 
     def __post_init__(self) -> None:
         reduction(self.subscriptions)

@@ -8,7 +8,7 @@ So within a session everything arrives once and in order, and `opened` tells the
 one has begun, in which it has to say again everything that matters.
 
 An end does not trust its own memory. It asks the other end now and then (`ask`), and holds the
-answer against what it remembers; whoever is ignored for an identity that is too small is believed
+answer against what it remembers; an end that is ignored for its too small identity is believed
 when the larger one does not answer. What does not fit is a `fault`: then the node has to `reset`
 the link, and both ends begin anew, whichever of them was wrong.
 """

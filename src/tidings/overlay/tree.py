@@ -1,15 +1,15 @@
 """Trees: how brokers in any connected network agree on one tree, and mend it.
 
-The broker with the smallest name is the root. It sends a *beat*, a number that only it can raise;
-whoever hears a new one from its parent passes it on, one hop further away. A broker's parent is
+The broker with the smallest name is the root. It sends a *beat*, a number that only it can raise; a
+broker that hears a new one from its parent passes it on, one hop further away. A broker's parent is
 the neighbour that offers the smallest root, and of those the nearest. An offer counts only if its
 beat is newer than any that the broker has offered itself, or as new and strictly nearer to the
-root: what hangs on the broker cannot offer that, so there is no loop among brokers that believe
-in the same root, and nothing to count to infinity. (One that has just restarted has forgotten what
-it offered, and may be part of a loop for a moment; not to be would mean to wait for newer beats at
+root: what hangs on the broker cannot offer that, so there is no loop among brokers that believe in
+the same root, and nothing to count to infinity. (One that has just restarted has forgotten what it
+offered, and may be part of a loop for a moment; not to be would mean to wait for newer beats at
 every start.) A root that no longer beats is forgotten everywhere within `expiry`, however long its
-last beat is passed around, because only a beat not heard before counts. A beat that is long over
-is denied: whoever offers it is told the newest, and passes that on, so that a root which has
+last beat is passed around, because only a beat not heard before counts. A beat that is long over is
+denied: the broker that offers it is told the newest, and passes that on, so that a root which has
 forgotten how far it was goes beyond it. Whatever state it starts from, the network agrees on the
 tree of the root that is alive, within `bound`.
 
@@ -119,7 +119,7 @@ class Tree:
         self._follow(True, before)
 
     def _follow(self, is_new: bool, before: str | None) -> None:
-        """Join the parent, leave whoever was it before, and tell all peers."""
+        """Join the parent, leave the one before it, and tell all peers."""
         if self.parent != before:
             if before is not None:
                 self._told.append(Quit(before))
@@ -199,7 +199,7 @@ class Tree:
         return self._choose(now)
 
     def _deny(self, neighbour: str, offer: Offer) -> None:
-        """Tell whoever offers a beat that is long over which one is the newest.
+        """Tell a broker that offers a beat that is long over which one is the newest.
 
         If the root itself is told, it goes beyond that: it has forgotten how far it was, or what
         is remembered here of it is wrong.

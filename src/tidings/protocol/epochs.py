@@ -48,7 +48,7 @@ def epoch_of(stream: str) -> int:
 def comes_after(stream: str, others: Iterable[str]) -> bool:
     """Whether one of the others is an earlier stream of the same broker.
 
-    Whoever has read in that one wants all of this one, from its first tick on.
+    A reader of that one wants all of this one, from its first tick on.
 
     >>> comes_after("paris~2", ["rome", "paris"]), comes_after("paris", ["rome", "paris~2"])
     (True, False)

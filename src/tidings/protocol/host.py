@@ -196,13 +196,13 @@ class Wake(msgspec.Struct, frozen=True):
 
 
 class Append(msgspec.Struct, frozen=True):
-    """Write these events, which follow on the last of the current stream; kept once synced."""
+    """Write these events, which follow on the last of their stream; kept once synced."""
 
     events: tuple[Event, ...]
 
 
 class Raise(msgspec.Struct, frozen=True):
-    """Close the current stream where it ends, and begin this one with the next `Append`."""
+    """Close its stream of the epoch before where it ends, and begin this one."""
 
     stream: str
     reason: str

@@ -1,8 +1,8 @@
 """Messages: what nodes say to each other, inside the frames of a link.
 
-All but events carry a *view*, the numbers under which sender and receiver have joined the link
-to the tree (see `ports`), so that what was said before a change of the tree is not taken for
-what is said after it.
+What is said of tables and of ways carries a *view*, the numbers under which sender and receiver
+have joined the link to the tree (see `node.ports`), so that what was said before a change of the
+tree is not taken for what is said after it.
 """
 
 from __future__ import annotations

@@ -41,9 +41,10 @@ class Session:
 
 
 class Neighbour(Protocol):
-    """Another node, on one lane: whatever is kept for it is kept for this object."""
+    """Another node on one lane of the overlay: whatever is kept for it is kept for this object."""
 
     name: str
+    lane: int
     order: int
     role: str
     """`peer`, or `parent` or `child` in a hierarchy."""
@@ -92,7 +93,9 @@ class Kernel(Protocol):
         """All parts, to be told something."""
 
     @property
-    def neighbours(self) -> Mapping[str, Neighbour]: ...
+    def neighbours(self) -> Mapping[str, Neighbour]:
+        """By name; all are on lane 0 so far."""
+
     @property
     def sessions(self) -> Mapping[str, Session]: ...
 
@@ -132,7 +135,7 @@ class Wants(Protocol):
 
     @property
     def is_advertised(self) -> bool:
-        """Whether subscriptions travel only towards whoever advertises what they match."""
+        """Whether subscriptions travel only towards those that advertise what they match."""
 
     def filters(self, notification: Notification) -> list[Filter]:
         """The filters that match it."""

@@ -25,8 +25,8 @@ Home: TypeAlias = Literal["", "sure", "here"]
 class Attach(msgspec.Struct, frozen=True, array_like=True, tag=1):
     """Open a session, or resume it: all that it wants and advertises, and what it has heard.
 
-    The cursor is the last tick heard of each stream: nothing up to it is delivered again. Whoever
-    attaches under a name that another session has takes it over: see `delivery.publishers`.
+    The cursor is the last tick heard of each stream: nothing up to it is delivered again. A name
+    that another session has is taken over: see `delivery.publishers`.
     """
 
     subscriptions: dict[str, Filter] = {}

@@ -274,17 +274,7 @@ class MessageDecoder(records.RecordDecoder):
             body = self._event(body)
         elif body.__class__ is _Fetched:
             events = tuple(map(self._event, body.events))
-            body = Fetched(
-                body.stream,
-                body.number,
-                body.path,
-                body.since,
-                body.upto,
-                events,
-                body.is_live,
-                body.lost,
-                body.is_damaged,
-            )
+            body = Fetched(**msgspec.structs.asdict(body) | {"events": events})
         elif body.__class__ is Fetch and body.after != body.after:
             raise WireError("a time is a number, not NaN")
         return Frame(message.sender, message.receiver, message.number, message.received, body)

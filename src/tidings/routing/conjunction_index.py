@@ -239,9 +239,9 @@ class ConjunctionIndex:
 
     def __init__(self) -> None:
         self._forms: dict[tuple[tuple[str, ...], tuple[str, ...]], _Form] = {}
-        self._by_first: dict[str, dict[int, _Form]] = {}
+        self._by_first: dict[str, dict[_Form, None]] = {}
         """Forms by the first attribute they name; those that name none are under ""."""
-        self._by_name: dict[str, dict[int, _Form]] = {"": {}}
+        self._by_name: dict[str, dict[_Form, None]] = {"": {}}
         """Forms by each attribute they name; all of them are under "", too."""
 
     def add(self, conjunction: Conjunction) -> None:
@@ -250,9 +250,9 @@ class ConjunctionIndex:
         form = self._forms.get(key)
         if form is None:
             form = self._forms[key] = _Form(*key)
-            self._by_first.setdefault(key[0][0] if key[0] else "", {})[id(form)] = form
+            self._by_first.setdefault(key[0][0] if key[0] else "", {})[form] = None
             for name in ("", *key[0]):
-                self._by_name.setdefault(name, {})[id(form)] = form
+                self._by_name.setdefault(name, {})[form] = None
         form.add(conjunction)
 
     def remove(self, conjunction: Conjunction) -> None:
@@ -263,11 +263,11 @@ class ConjunctionIndex:
         if not len(form):
             del self._forms[key]
             first = key[0][0] if key[0] else ""
-            del self._by_first[first][id(form)]
+            del self._by_first[first][form]
             if not self._by_first[first]:
                 del self._by_first[first]
             for name in ("", *key[0]):
-                del self._by_name[name][id(form)]
+                del self._by_name[name][form]
                 if name and not self._by_name[name]:
                     del self._by_name[name]
 
@@ -278,7 +278,7 @@ class ConjunctionIndex:
         for first in ("", *asked):
             if first not in by_first:
                 continue
-            for form in by_first[first].values():
+            for form in by_first[first]:
                 if all(name in asked for name in form.names):
                     for candidate in form.covering(asked):
                         if candidate.covers(conjunction):
@@ -297,7 +297,7 @@ class ConjunctionIndex:
                 fewest = some
         return [
             candidate
-            for form in fewest.values()
+            for form in fewest
             if all(name in form.names for name in names)
             and all(name in form.singles for name in singles)
             for candidate in form.covered(asked, singles)

@@ -108,8 +108,8 @@ class Exchange(Part):
         self._change(ADVERTISEMENTS, session, added, removed)
 
     def become(self, session: Session, wanted: Table, advertised: Table) -> None:
-        self._replace(ADVERTISEMENTS, session, advertised)
-        self._replace(SUBSCRIPTIONS, session, wanted)
+        self.replace(ADVERTISEMENTS, session, advertised)
+        self.replace(SUBSCRIPTIONS, session, wanted)
 
     def learn(self, statistics: Statistics) -> None:
         """This is known of the events from now on: tell each neighbour what follows."""
@@ -120,8 +120,8 @@ class Exchange(Part):
     # -- ports come and go ---------------------------------------------------------------------
 
     def left(self, session: Session) -> None:
-        self._replace(SUBSCRIPTIONS, session, NOTHING, leaving=True)
-        self._replace(ADVERTISEMENTS, session, NOTHING, leaving=True)
+        self.replace(SUBSCRIPTIONS, session, NOTHING, leaving=True)
+        self.replace(ADVERTISEMENTS, session, NOTHING, leaving=True)
 
     def linked(self, neighbour: Neighbour) -> None:
         """A parent tells its children only "everything", so what they want goes upwards only."""
@@ -132,13 +132,13 @@ class Exchange(Part):
                 tables.open(neighbour, "flooding" if downwards else self._strategies[table])
 
     def unlinked(self, neighbour: Neighbour) -> None:
-        self._replace(SUBSCRIPTIONS, neighbour, NOTHING, leaving=True)
-        self._replace(ADVERTISEMENTS, neighbour, NOTHING, leaving=True)
+        self.replace(SUBSCRIPTIONS, neighbour, NOTHING, leaving=True)
+        self.replace(ADVERTISEMENTS, neighbour, NOTHING, leaving=True)
         self._kernel.parts.closed(neighbour)
 
     def given_up(self, neighbour: Neighbour) -> None:
-        self._replace(SUBSCRIPTIONS, neighbour, NOTHING)
-        self._replace(ADVERTISEMENTS, neighbour, NOTHING)
+        self.replace(SUBSCRIPTIONS, neighbour, NOTHING)
+        self.replace(ADVERTISEMENTS, neighbour, NOTHING)
         self._kernel.parts.closed(neighbour)
 
     def begun(self, neighbour: Neighbour) -> None:
@@ -152,11 +152,8 @@ class Exchange(Part):
 
     # -- changes -------------------------------------------------------------------------------
 
-    def replace(self, table: int, neighbour: Neighbour, whole: Table) -> None:
-        """A neighbour wants exactly this, as was found out by comparing."""
-        self._replace(table, neighbour, whole)
-
-    def _replace(self, table: int, port: Port, whole: Table, *, leaving: bool = False) -> None:
+    def replace(self, table: int, port: Port, whole: Table, *, leaving: bool = False) -> None:
+        """A port wants or advertises exactly this; nothing any more if it is leaving."""
         tables = self.tables(table)
         if tables is None:
             return
@@ -202,7 +199,7 @@ class Exchange(Part):
         if not neighbour.sees(message.view):
             return
         if message.whole:
-            self._replace(message.table, neighbour, message.added)
+            self.replace(message.table, neighbour, message.added)
         else:
             self._change(message.table, neighbour, message.added, message.removed)
 

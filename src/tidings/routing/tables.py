@@ -64,6 +64,10 @@ class Tables(Generic[P]):
         self._admitted: dict[P, int] = {}
         self._told: dict[P, int] = {}
 
+    def __getstate__(self) -> dict[str, object]:
+        """To be frozen, without what is only kept for speed."""
+        return {**self.__dict__, "_index": None, "_overlaps": None, "_found": {}}
+
     def __len__(self) -> int:
         """How many filters there are."""
         return len(self._holders)

@@ -25,9 +25,12 @@ from tidings.delivery.doubts import Doubts
 from tidings.delivery.fetching import Fetching
 from tidings.delivery.log import Log
 from tidings.delivery.logs import Logs
+from tidings.delivery.own import OwnStream
 from tidings.delivery.publishers import Publishers
+from tidings.delivery.publishing import Publishing
 from tidings.delivery.reading import Reading
 from tidings.delivery.stages import Stage
+from tidings.delivery.standing import Standing
 from tidings.delivery.streams import Reached
 from tidings.delivery.subscriptions import Subscriptions
 from tidings.delivery.telling import Telling
@@ -50,7 +53,7 @@ _PARTS: Final = (
     *(Node, Conversations, Timers, Neighbour, Session, Link, Fixed, Tree),
     *(Exchange, Tables, Checks, Learning, Watches, AtMostOnce, at_most_once.Client),
     *(FromLog, Doubts, Fetching, Log, Logs, Publishers, Reading, Reached, Subscriptions, Telling),
-    *(Ways, readers.Client, readers.Flow, readers.Reader),
+    *(OwnStream, Publishing, Standing, Ways, readers.Client, readers.Flow, readers.Reader),
 )
 _CONFIGURED: Final = {
     *("Node.name", "Node.settings", "Node._roles", "Node._own", "Timers._duties"),
@@ -59,8 +62,8 @@ _CONFIGURED: Final = {
     *("Tree.name", "Tree._instance", "Tree._period", "Tree._expiry", "Link._pause", "Link._delay"),
     *("Exchange._strategies", "Exchange._period", "Checks._shortest", "Checks._longest"),
     *("Learning._is_durable", "AtMostOnce._enforce", "AtMostOnce._lease", "AtMostOnce._memory"),
-    *("FromLog._enforce", "FromLog._progress", "Subscriptions._margin", "Ways.own"),
-    *("Log._longest", "Logs.read_limit", "Logs.part_limit"),
+    *("Publishing._enforce", "OwnStream.name", "FromLog._progress", "Subscriptions._margin"),
+    *("Ways.own", "Log._longest", "Logs.read_limit", "Logs.part_limit"),
 }
 """Given by the configuration, or by the code, and never changed."""
 _OPTIONAL: Final[dict[str, Callable[[Random], Any]]] = {

@@ -277,7 +277,7 @@ class Simulation:
 
     def _listen(self, name: str, subscriptions: Subscriptions) -> None:
         """What a subscription finds is decided when it is let in, which may be later than asked."""
-        admit = subscriptions._admit
+        admit = subscriptions.admit
 
         def listened(session: Session, body: Subscribe, time: float) -> None:
             self.guarantees.admitted(name, body)
@@ -286,7 +286,7 @@ class Simulation:
                 client.admitted(body)
             admit(session, body, time)
 
-        subscriptions._admit = listened  # type: ignore[method-assign]
+        subscriptions.admit = listened  # type: ignore[method-assign]
 
     def _commits(self, name: str) -> Commits:
         return Commits(

@@ -17,7 +17,7 @@ import uvloop
 
 from tidings.client import AccessDenied, Client, ConnectionFailed, CursorTooOld, Event, Login
 from tidings.client.event import DONE
-from tidings.delivery.logs import size
+from tidings.delivery.log import size
 from tidings.events import Filter, Notification, TidingsError
 from tidings.protocol import Event as NodeEvent
 from tidings.protocol.addresses import parse_url
