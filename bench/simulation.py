@@ -46,7 +46,8 @@ def run(*, quick: bool, out: Path) -> int:
 def _measured(strategy: str, events: int) -> dict[str, float]:
     workload = WORKLOADS["quote"]()
     filters = iter(list(workload.filters(_NODES * _SUBSCRIPTIONS)))
-    simulation = Simulation(random_tree(_NODES, seed=1), Settings(subscriptions=strategy))
+    settings = Settings(at_most_once=True, subscriptions=strategy)
+    simulation = Simulation(random_tree(_NODES, seed=1), settings)
     simulation.settle()
     clients = [simulation.client(f"c{name}", at=name) for name in simulation.topology.nodes]
     simulation.traffic.reset()
