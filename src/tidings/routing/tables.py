@@ -223,7 +223,8 @@ class Tables(Generic[P]):
         holders = self._holders.setdefault(filter_, set())
         if holds:
             if not holders:
-                self._names.update(_names(filter_))
+                for name in _names(filter_):
+                    self._names[name] += 1
                 if self._index is not None:
                     self._index.add(filter_, filter_)
                 if self._overlaps is not None:
@@ -233,7 +234,10 @@ class Tables(Generic[P]):
         holders.remove(port)
         if not holders:
             del self._holders[filter_]
-            self._names -= Counter(_names(filter_))
+            for name in _names(filter_):
+                self._names[name] -= 1
+                if not self._names[name]:
+                    del self._names[name]
             if self._index is not None:
                 self._index.remove(filter_)
             if self._overlaps is not None:
