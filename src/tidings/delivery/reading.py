@@ -132,8 +132,9 @@ class Reading:
         for stream in list(streams):
             if reader in self.readers:  # it may have been refused in the last one
                 self.begin(reader, stream)
-        # What the node's own log answers comes first: it may refuse the place where this begins.
-        self._kernel.soon(partial(self._accept, reader))
+        if not reader.is_live:
+            # What the node's own log answers comes first: it may refuse where this begins.
+            self._kernel.soon(partial(self._accept, reader))
 
     def _accept(self, reader: Reader) -> None:
         if reader in self.readers:
@@ -201,7 +202,7 @@ class Reading:
 
     def _has_earlier(self, reader: Reader, stream: str) -> bool:
         """Whether a reader has yet to read an earlier stream of the same node to its end."""
-        if epoch_of(stream) == 1 or stream not in reader.positions:
+        if stream not in reader.positions or epoch_of(stream) == 1:
             return False
         reachable = self._reached.ways.streams
         unread = [s for s in reader.positions if s in reachable and not reader.follows(s)]
