@@ -197,7 +197,7 @@ class Tables(Generic[P]):
         """The ports that want what one of these filters matches."""
         found: set[P] = set()
         for filter_ in filters:
-            found |= self._holders.get(filter_, set())
+            found.update(self._holders.get(filter_, ()))
         return found
 
     def overlap(self, filter: Filter) -> bool:
@@ -215,8 +215,13 @@ class Tables(Generic[P]):
         """
         if len(self._names) > _FEW:
             return None
-        values = tuple([notification.attributes.get(name) for name in self._names])
-        return values if all(v is None or v.__class__ is str for v in values) else None
+        values: list[object] = []
+        for name in self._names:
+            value = notification.attributes.get(name)
+            if value is not None and value.__class__ is not str:
+                return None
+            values.append(value)
+        return tuple(values)
 
     def _hold(self, port: P, filter_: Filter, holds: bool) -> None:
         self._found.clear()
