@@ -151,6 +151,8 @@ class Reading:
             for s in streams
             if epoch_of(s) > 1 and s not in reader.positions and s not in reader.timed
         ]
+        if not new:
+            return
         begun = [s for s in new if comes_after(s, reader.positions)]
         reader.timed.update(set(new).difference(begun))
         for stream in begun:
@@ -160,15 +162,15 @@ class Reading:
     def begin(self, reader: Reader, stream: str) -> None:
         """Bring a reader into a stream, or back into it."""
         flow, position = self.flow(stream), reader.positions.get(stream)
-        match self._entrance(reader, flow):
-            case Stage.FETCHING:
-                since, after = (BEGIN, reader.begun) if position is None else (position, 0.0)
-                self._fetch_for(reader, flow, Turn.ENTER, since, after=after)
-            case Stage.FOLLOWING:
-                self._follow(reader, flow, Turn.ENTER, flow.upto)
-            case stage:
-                self._turn(reader, flow, Turn.ENTER, stage)
-                self._probe(flow)
+        stage = self._entrance(reader, flow)
+        if stage is FETCHING:
+            since, after = (BEGIN, reader.begun) if position is None else (position, 0.0)
+            self._fetch_for(reader, flow, Turn.ENTER, since, after=after)
+        elif stage is FOLLOWING:
+            self._follow(reader, flow, Turn.ENTER, flow.upto)
+        else:
+            self._turn(reader, flow, Turn.ENTER, stage)
+            self._probe(flow)
 
     def _entrance(self, reader: Reader, flow: Flow) -> Stage:
         """How a reader gets into a stream; an earlier one of its node comes first."""
