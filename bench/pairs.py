@@ -29,7 +29,7 @@ _CHANCE = 1 / 16
 """How often a figure that has not changed may look so: five pairs of five are just enough."""
 
 Costs = Mapping[str, float]
-"""Figures of one run of a benchmark, by name: seconds or bytes, so that less is better."""
+"""Figures of one run of a benchmark, by name, in seconds: less is better."""
 
 
 def _routing(data: Any) -> Iterator[tuple[str, float]]:
@@ -49,7 +49,6 @@ def _throughput(data: Any) -> Iterator[tuple[str, float]]:
         run = data[kind]["run"]
         yield f"{kind}: event", run["seconds"] / run["events"]
         yield f"{kind}: event, CPU", run["broker"] / run["events"]
-        yield f"{kind}: memory", data[kind]["memory"]
         for frame, rate in data[kind]["by_frame"].items():
             yield f"{kind}: event, of {frame} in a frame", 1 / rate
 
@@ -62,7 +61,7 @@ def _latency(data: Any) -> Iterator[tuple[str, float]]:
 
 def _subscriptions(data: Any) -> Iterator[tuple[str, float]]:
     for cost in data["costs"]:
-        for what in ("cpu", "subscribing", "memory"):
+        for what in ("cpu", "subscribing"):
             yield f"{short(cost['subscriptions'])}: {what}", cost[what]
 
 
@@ -127,7 +126,7 @@ def main() -> None:
             turns = checkouts if number % 2 else checkouts[::-1]
             costs = {turn: _run(turn, name, quick=arguments.quick) for turn in turns}
             pairs.append((costs[checkouts[0]], costs[checkouts[1]]))
-        title = f"{name}: {arguments.pairs} pairs; seconds or bytes there, here, and the ratio"
+        title = f"{name}: {arguments.pairs} pairs; seconds there, here, and the ratio"
         show(title, ["", "there", "here", "ratio", "from … to", "verdict"], rows(pairs))
 
 
