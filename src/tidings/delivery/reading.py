@@ -186,7 +186,7 @@ class Reading:
     def _turn(self, reader: Reader, flow: Flow, turn: Turn, to: Stage) -> None:
         """Something happens to a reader in a stream: it stands elsewhere now, or where it stood."""
         stream = flow.stream
-        stage = reader.stage(stream)
+        stage = reader.stages.get(stream, AWAY)
         if to not in STAGES[turn].get(stage, ()):
             what = f"reader {reader.id} of {reader.session} is {stage.value} in {stream}"
             raise Damaged(f"{what}, and is to be {to.value}, since {turn.value}")
