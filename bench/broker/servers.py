@@ -170,7 +170,7 @@ def broker(
         (folder / "tidings.toml").write_text(
             f'name = "{name}"\nlisten = "127.0.0.1:0"\nstore = "store"\ndrain = 1\n'
             f"[neighbours]\n{links}"
-            "[limits]\nsubscriptions = 1000000\nsilence = 3600\n",
+            "[limits]\nsubscriptions = 1000000\ndurables = 1000000\nsilence = 3600\n",
             encoding="utf-8",
         )
         own = [sys.executable, "-m", "tidings.cli", "up", "--config", "tidings.toml"]

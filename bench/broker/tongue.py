@@ -59,7 +59,8 @@ class Line:
         self.socket = socket.create_connection(("127.0.0.1", port))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._splitter = Splitter(_LARGEST)
-        self.say([Hello(VERSION, "client", name), Attach()])
+        self.say([Hello(VERSION, "client", name)])
+        self.say([Attach()])
         self.wait_for({"attach"})
 
     def say(self, messages: Sequence[Any]) -> None:

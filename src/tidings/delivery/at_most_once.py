@@ -247,7 +247,10 @@ class AtMostOnce(Delivery):
         if event.tick <= self._last_tick(event.stream):
             return
         self._heard[event.stream] = event.tick
-        wanted_by = self._wanted_by(event)
+        wanted_by = self._wants.match(event.notification)
+        if event.flood:
+            neighbours = self._kernel.neighbours.values()
+            wanted_by.update(n for n in neighbours if self._wants.is_told(n))
         ordered = sorted(wanted_by, key=_BY_ORDER) if len(wanted_by) > 1 else wanted_by
         for port in ordered:
             if isinstance(port, Session):
@@ -255,13 +258,6 @@ class AtMostOnce(Delivery):
                     self._kernel.emit(Deliver(port.name, event))
             elif port is not source:
                 self._kernel.pass_on(port, event)
-
-    def _wanted_by(self, event: Event) -> set[Port]:
-        wanted_by = self._wants.match(event.notification)
-        if event.flood:
-            neighbours = self._kernel.neighbours.values()
-            wanted_by.update(n for n in neighbours if self._wants.is_told(n))
-        return wanted_by
 
     # -- auditing ------------------------------------------------------------------------------
 

@@ -424,7 +424,7 @@ class FromLog(Delivery):
         return self.reached.ways.digest_held(neighbour)
 
     def standing(self, session: Session, *, besides: str) -> int:
-        readers, ads = self.clients[session.name].readers, session.advertisements
+        readers, ads = self.reading.clients[session.name].readers, session.advertisements
         pending = self.subscriptions.homes.pending(session.name)
         return len(readers) + pending + len(ads) - (besides in readers) - (besides in ads)
 

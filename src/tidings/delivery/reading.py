@@ -127,8 +127,9 @@ class Reading:
         for stream in list(streams):
             if reader in self.readers:  # it may have been refused in the last one
                 self.begin(reader, stream)
-        # What the node's own log answers comes first: it may refuse the place where this begins.
-        self._kernel.soon(partial(self._accept, reader))
+        if not reader.is_live:
+            # What the node's own log answers comes first: it may refuse where this begins.
+            self._kernel.soon(partial(self._accept, reader))
 
     def _accept(self, reader: Reader) -> None:
         if reader in self.readers:
@@ -145,6 +146,8 @@ class Reading:
             for s in streams
             if epoch_of(s) > 1 and s not in reader.positions and s not in reader.timed
         ]
+        if not new:
+            return
         begun = [s for s in new if comes_after(s, reader.positions)]
         reader.timed.update(set(new).difference(begun))
         for stream in begun:
@@ -154,15 +157,15 @@ class Reading:
     def begin(self, reader: Reader, stream: str) -> None:
         """Bring a reader into a stream, or back into it."""
         flow, position = self.flow(stream), reader.positions.get(stream)
-        match self._entrance(reader, flow):
-            case Stage.FETCHING:
-                since, after = (BEGIN, reader.begun) if position is None else (position, 0.0)
-                self._fetch_for(reader, flow, Turn.ENTER, since, after=after)
-            case Stage.FOLLOWING:
-                self._follow(reader, flow, Turn.ENTER, flow.upto)
-            case stage:
-                self._standing.turn(reader, flow, Turn.ENTER, stage)
-                self._probe(flow)
+        stage = self._entrance(reader, flow)
+        if stage is FETCHING:
+            since, after = (BEGIN, reader.begun) if position is None else (position, 0.0)
+            self._fetch_for(reader, flow, Turn.ENTER, since, after=after)
+        elif stage is FOLLOWING:
+            self._follow(reader, flow, Turn.ENTER, flow.upto)
+        else:
+            self._standing.turn(reader, flow, Turn.ENTER, stage)
+            self._probe(flow)
 
     def _entrance(self, reader: Reader, flow: Flow) -> Stage:
         """How a reader gets into a stream; an earlier one of its node comes first."""

@@ -85,6 +85,8 @@ class Refusals:
 
     def kept(self, name: str, number: int) -> list[Store]:
         """Publications are kept up to a number: what is to be stored with that."""
+        if not self._names:
+            return []
         known = self._known(name)
         if known is None or not known.unsaved:
             return []

@@ -20,6 +20,8 @@ from typing import Final
 class Stage(Enum):
     """Where a reader stands in a stream."""
 
+    __hash__ = object.__hash__  # each is there once; an Enum's own hash is a call of Python
+
     AWAY = "away"
     """Nothing is under way: no way leads to the stream, or the client does not read."""
     HELD = "held"
@@ -36,6 +38,8 @@ class Stage(Enum):
 
 class Turn(Enum):
     """What happens to a reader in a stream."""
+
+    __hash__ = object.__hash__
 
     ENTER = "it is brought in"
     """A way leads to the stream, and nothing is under way for the reader."""

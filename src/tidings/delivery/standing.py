@@ -10,7 +10,16 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from tidings.delivery.fetching import Fetching
 from tidings.delivery.readers import Flow, Reader
-from tidings.delivery.stages import HELD, PROBING, STAGES, WAITING, Stage, Turn
+from tidings.delivery.stages import (
+    AWAY,
+    FETCHING,
+    HELD,
+    PROBING,
+    STAGES,
+    WAITING,
+    Stage,
+    Turn,
+)
 from tidings.delivery.streams import Reached
 from tidings.protocol.epochs import comes_after, epoch_of
 from tidings.protocol.host import Damaged
@@ -24,12 +33,18 @@ class Standing:
 
     def turn(self, reader: Reader, flow: Flow, turn: Turn, to: Stage) -> None:
         """Something happens to a reader in a stream: it stands elsewhere now, or where it stood."""
-        stage = reader.stage(flow.stream)
+        stream = flow.stream
+        stage = reader.stages.get(stream, AWAY)
         if to not in STAGES[turn].get(stage, ()):
-            what = f"reader {reader.id} of {reader.session} is {stage.value} in {flow.stream}"
+            what = f"reader {reader.id} of {reader.session} is {stage.value} in {stream}"
             raise Damaged(f"{what}, and is to be {to.value}, since {turn.value}")
-        self._leave(reader, flow)
-        reader.stages[flow.stream] = to
+        if stage is WAITING:
+            flow.waiting.pop(reader, None)
+        elif stage is PROBING:
+            flow.probing.pop(reader, None)
+        elif stage is FETCHING:
+            self._fetching.forget(reader.fetches.pop(stream, 0))
+        reader.stages[stream] = to
         if to is WAITING:
             flow.waiting[reader] = None
         elif to is PROBING:

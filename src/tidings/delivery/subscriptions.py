@@ -140,9 +140,9 @@ class Subscriptions(Starts, Keeper):
         if refusal is not None:
             self._reply(session.name, Refused(body.id, refusal))
             return
-        known, doubts = self._doubts_known(saved, body), self._doubts.count
-        if known is not None and known != doubts:
-            self._reply(session.name, Doubtful(body.id, doubts))
+        known = self._doubts_known(saved, body)
+        if known is not None and known != self._doubts.count:
+            self._reply(session.name, Doubtful(body.id, self._doubts.count))
         reader = Reader(session.name, body.id, body.filter)
         reader.addressee = body.bulk or ""
         _place(reader, body, saved, time, self._margin)

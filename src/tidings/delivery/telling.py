@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from tidings.delivery.doubts import Doubts
 from tidings.delivery.readers import Client, Flow, Reader
+from tidings.delivery.stages import FOLLOWING
 from tidings.delivery.streams import Reached
 from tidings.protocol.host import Reply
 from tidings.protocol.parts import Kernel
@@ -49,27 +50,30 @@ class Telling:
     def position(self, reader: Reader, stream: str) -> int:
         """Where a reader is in a stream in which it has a position."""
         position = reader.positions[stream]
-        return max(position, self._flows[stream].upto) if reader.follows(stream) else position
+        is_in_flow = reader.stages.get(stream) is FOLLOWING
+        return max(position, self._flows[stream].upto) if is_in_flow else position
 
     def state(self, reader: Reader) -> None:
         """Accept a reader that has started everywhere; tell it whether it is live."""
         reachable = self._reached.ways.streams
-        if reader in self.starting:
+        is_starting = reader in self.starting
+        if is_starting:
             if not reader.positions.keys() >= reachable:
                 return
             del self.starting[reader]
             self._begin_out_of_reach(reader)
             self._starts.started(reader)
-            self.missed(reader)
-            cursor, doubts = self.cursor(reader), self._doubts.count
-            self.reply(
-                reader, Accepted(reader.id, cursor=cursor, begun=reader.begun, doubts=doubts)
-            )
         is_live = all(map(reader.follows, reachable))
+        if not is_starting and is_live is reader.is_live:
+            return
+        self.missed(reader)
+        cursor = self.cursor(reader)
+        if is_starting:
+            begun, doubts = reader.begun, self._doubts.count
+            self.reply(reader, Accepted(reader.id, cursor=cursor, begun=begun, doubts=doubts))
         if is_live is not reader.is_live:
             reader.is_live = is_live
-            self.missed(reader)
-            self.reply(reader, Progress(reader.id, self.cursor(reader), is_live))
+            self.reply(reader, Progress(reader.id, dict(cursor), is_live))
 
     def _begin_out_of_reach(self, reader: Reader) -> None:
         """What begins now begins behind what was heard of a stream that cannot be reached."""

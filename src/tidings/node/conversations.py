@@ -6,7 +6,7 @@ with all that matters. When an end cannot go on with one, it is somebody new in 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from math import inf
 from typing import Any, Final
@@ -67,9 +67,11 @@ class Conversations:
     def pass_on(self, neighbour: Neighbour, event: Event) -> None:
         """Send an event; it waits if the neighbour can't be reached, but not for ever."""
         self.send(neighbour, event)
+        is_hopeless = len(neighbour.link.queue) > self._backlog
         if not neighbour.is_up:
             neighbour.kept += 1
-        if self._is_given_up(neighbour) or len(neighbour.link.queue) > self._backlog:
+            is_hopeless = is_hopeless or self._is_given_up(neighbour)
+        if is_hopeless:
             if not self._hopeless:
                 self._kernel.soon(self._begin_anew_with_all)
             self._hopeless[neighbour] = None
@@ -85,13 +87,10 @@ class Conversations:
             else:  # it can't keep up: it will fetch what it lacks, at its own pace
                 self.begin_anew(neighbour)
 
-    @property
-    def has_news(self) -> bool:
-        """Whether there is something to `flush`."""
-        return bool(self._touched)
-
     def flush(self) -> None:
         """Hand out what links have to send, and see to it that they are woken in time."""
+        if not self._touched:
+            return
         due = inf
         for neighbour in self._touched:
             link = neighbour.link
@@ -202,8 +201,12 @@ class Conversations:
 
     # -- listening -----------------------------------------------------------------------------
 
-    def received(self, input: Received, hear: Callable[[Neighbour, Any], None]) -> None:
-        """A neighbour says something; what it brings into order is to be heard."""
+    def received(
+        self,
+        handlers: Mapping[type, Iterable[Callable[[Neighbour, Any], None]]],
+        input: Received,
+    ) -> None:
+        """A neighbour says something; what it brings into order is heard by those handlers."""
         neighbour = self.neighbours.get(input.neighbour)
         if neighbour is None:
             return
@@ -213,7 +216,8 @@ class Conversations:
             self._follow()
             return
         assert isinstance(packet, Frame)
-        self.trees.notice(neighbour.name, self.now)
+        if not self.trees.is_fixed:
+            self.trees.notice(neighbour.name, self.now)
         link = neighbour.link
         bodies = link.receive(packet, self.now)
         self._touched[neighbour] = None
@@ -224,7 +228,8 @@ class Conversations:
                 return  # the overlay has parted from it
         for body in bodies:
             link.heard += 1
-            hear(neighbour, body)
+            for handler in handlers[body.__class__]:
+                handler(neighbour, body)
         if link.fault:
             self.distrust(neighbour)
 

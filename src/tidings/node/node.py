@@ -69,7 +69,7 @@ class Node:
 
     >>> from tidings.events import Filter, Notification
     >>> from tidings.protocol import Publish
-    >>> node = Node("b1", Settings())
+    >>> node = Node("b1", Settings(at_most_once=True))
     >>> _ = node.start(now=0.0)
     >>> hears = Attach(subscriptions={"1": Filter.parse("price < 10")})
     >>> _ = node.handle(Request("carol", hears), now=1.0)
@@ -202,8 +202,9 @@ class Node:
 
     def _handle_own_inputs(self) -> None:
         conversations = self.conversations
+        self._messages |= {Member: (conversations.member,), Account: (self._account,)}
         own: dict[type, Callable[[Any], None]] = {
-            Received: self._received,
+            Received: partial(conversations.received, self._messages),
             Request: self._requested,
             Woken: self._woken,
             LinkUp: conversations.link_up,
@@ -211,7 +212,6 @@ class Node:
             Recalled: self._recalled,
         }
         self._handlers |= {kind: (handler,) for kind, handler in own.items()}
-        self._messages |= {Member: (conversations.member,), Account: (self._account,)}
 
     @property
     def from_log(self) -> FromLog:
@@ -264,8 +264,7 @@ class Node:
         while soon or (self._settles and self.parts.settle()):
             while soon:
                 soon.popleft()()
-        if self.conversations.has_news:
-            self.conversations.flush()
+        self.conversations.flush()
         if self._timers.next < self._wake_at:
             self._wake_at = self._timers.next
             self._effects.append(Wake(self._wake_at))
@@ -325,13 +324,6 @@ class Node:
     def _woken(self, _: Woken) -> None:
         self._wake_at = inf
         self._timers.run(self.now)
-
-    def _received(self, input: Received) -> None:
-        self.conversations.received(input, self._hear)
-
-    def _hear(self, neighbour: Neighbour, body: Any) -> None:
-        for handler in self._messages[body.__class__]:
-            handler(neighbour, body)
 
     def _requested(self, input: Request) -> None:
         body = input.body

@@ -49,7 +49,10 @@ class Parts(Part):
         return [step for part in self.all for step in part.steps()]
 
     def standing(self, session: Session, *, besides: str) -> int:
-        return sum(part.standing(session, besides=besides) for part in self._keepers)
+        standing = 0
+        for part in self._keepers:
+            standing += part.standing(session, besides=besides)
+        return standing
 
     # Some of these are said for each request: only to those that listen.
 

@@ -16,16 +16,14 @@ class Timers:
         self._duties: dict[str, tuple[float, Callable[[], None]]] = {}
         self._due: dict[str, float] = {}
         """When each duty is done next."""
-
-    @property
-    def next(self) -> float:
+        self.next = inf
         """When there is something to do."""
-        return self._queue[0][0] if self._queue else inf
 
     def at(self, when: float, what: Callable[[], None]) -> None:
         """Do something at a time."""
         self._number += 1
         heappush(self._queue, (when, self._number, what))
+        self.next = self._queue[0][0]
 
     def every(
         self, period: float, what: Callable[[], None], now: float, *, first: float = inf
@@ -41,6 +39,7 @@ class Timers:
         """Do what is due."""
         while self._queue and self._queue[0][0] <= now:
             heappop(self._queue)[2]()
+        self.next = self._queue[0][0] if self._queue else inf
         for name, (period, what) in self._duties.items():
             if not now < self._due.get(name, now) <= now + period:
                 self._due[name] = now + period

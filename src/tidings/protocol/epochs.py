@@ -7,6 +7,7 @@ that no tick is ever used twice. The epoch is part of the name: `paris`, then `p
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 SEPARATOR: Final = "~"
@@ -67,6 +68,7 @@ def is_closed(stream: str, others: Iterable[str]) -> bool:
     return any(b == broker and e > epoch for b, e in map(_parts, others))
 
 
+@lru_cache(maxsize=1_024)  # asked for each subscription, of the few streams that there are
 def _parts(stream: str) -> tuple[str, int]:
     broker, _, digits = stream.rpartition(SEPARATOR)
     is_epoch = digits.isascii() and digits.isdecimal() and digits[0] != "0" and digits != "1"

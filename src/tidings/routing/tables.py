@@ -201,7 +201,7 @@ class Tables(Generic[P]):
         """The ports that want what one of these filters matches."""
         found: set[P] = set()
         for filter_ in filters:
-            found |= self._holders.get(filter_, set())
+            found.update(self._holders.get(filter_, ()))
         return found
 
     def overlap(self, filter: Filter) -> bool:
@@ -219,15 +219,21 @@ class Tables(Generic[P]):
         """
         if len(self._names) > _FEW:
             return None
-        values = tuple([notification.attributes.get(name) for name in self._names])
-        return values if all(v is None or v.__class__ is str for v in values) else None
+        values: list[object] = []
+        for name in self._names:
+            value = notification.attributes.get(name)
+            if value is not None and value.__class__ is not str:
+                return None
+            values.append(value)
+        return tuple(values)
 
     def _hold(self, port: P, filter_: Filter, holds: bool) -> None:
         self._found.clear()
         holders = self._holders.setdefault(filter_, set())
         if holds:
             if not holders:
-                self._names.update(_names(filter_))
+                for name in _names(filter_):
+                    self._names[name] += 1
                 if self._index is not None:
                     self._index.add(filter_, filter_)
                 if self._overlaps is not None:
@@ -237,7 +243,10 @@ class Tables(Generic[P]):
         holders.remove(port)
         if not holders:
             del self._holders[filter_]
-            self._names -= Counter(_names(filter_))
+            for name in _names(filter_):
+                self._names[name] -= 1
+                if not self._names[name]:
+                    del self._names[name]
             if self._index is not None:
                 self._index.remove(filter_)
             if self._overlaps is not None:

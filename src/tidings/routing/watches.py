@@ -55,6 +55,8 @@ class Watches(Part):
 
     def wants_changed(self, change: Change) -> None:
         """Look again where that matters."""
+        if not self._watched:
+            return
         for key, filter_ in self._all():
             if not self._wanted[key]:
                 if any(added.overlaps(filter_) for added in change.added):
