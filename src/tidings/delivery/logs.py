@@ -47,6 +47,8 @@ class Logs:
         """What clients publish: the first of them."""
         self.reads: dict[int, Fetch] = {}
         """What is being read, and for whom."""
+        self._old_reads: set[int] = set()
+        """Those that were under way when the host was last asked for what is kept."""
         self._rests: dict[tuple[str, int], tuple[Event, ...]] = {}
         """What was read and not sent yet, by the place behind which it begins."""
         self.read_limit, self.part_limit = _READ, _PART
@@ -135,11 +137,18 @@ class Logs:
         streams = {name: own.stream for name, own in self.own.items()}
         if streams != latest or self.own.get(self.published.name) is not self.published:
             yield f"the node's own streams are {streams}, and its logs {sorted(self.logs)}"
-        if any(number > self._number for number in self.reads):
+        if any(not 0 < number <= self._number for number in self.reads):
             yield f"reads {sorted(self.reads)} are under way, and {self._number} was the last"
 
     def recall(self) -> None:
-        """The host is about to say what is kept: note what is known."""
+        """The host is about to say what is kept: note what is known.
+
+        A read that has not come back since the last time never will, if its number was damaged:
+        whoever needs what it was for has asked again.
+        """
+        for number in self._old_reads & self.reads.keys():
+            del self.reads[number]
+        self._old_reads = set(self.reads)
         logs = self.logs.items()
         self._recalled = {s: Span(log.first, log.last, log.time) for s, log in logs}
 

@@ -280,7 +280,8 @@ class Simulation:
         admit = subscriptions.admit
 
         def listened(session: Session, body: Subscribe, time: float) -> None:
-            self.guarantees.admitted(name, body)
+            if not session.is_own:
+                self.guarantees.admitted(name, body)
             client = self.lines.get(session.name)
             if client is not None:
                 client.admitted(body)
