@@ -17,7 +17,23 @@ from tidings.delivery import AtMostOnce
 from tidings.events import Filter
 from tidings.node import Node
 from tidings.node.ports import Neighbour
-from tidings.protocol.messages import ADVERTISEMENTS, SUBSCRIPTIONS, Member, Update, View
+from tidings.protocol import Input, Received
+from tidings.protocol.messages import (
+    ADVERTISEMENTS,
+    SUBSCRIPTIONS,
+    Event,
+    Fetch,
+    Fetched,
+    Frame,
+    Heard,
+    Member,
+    Seek,
+    Silence,
+    Sought,
+    Streams,
+    Update,
+    View,
+)
 from tidings.protocol.parts import Port
 from tidings.protocol.wishes import count
 from tidings.routing import reduce
@@ -29,6 +45,8 @@ if TYPE_CHECKING:
 
 Table = dict[Filter, int]
 _TABLES: Final = (SUBSCRIPTIONS, ADVERTISEMENTS)
+_OTHER: Final = (Event, Fetch, Fetched, Heard, Seek, Silence, Sought, Streams)
+"""What nodes say that is not of tables."""
 
 
 class Told(NamedTuple):
@@ -80,6 +98,8 @@ class Agreement:
         self._simulation, self._fail = simulation, fail
         self._told: dict[tuple[str, str, int], list[Told]] = {}
         """By who tells whom, and of which table."""
+        self._has_told = False
+        """Whether a node has told a neighbour something since this was last asked."""
         self._right: dict[tuple[str, str, bool], tuple[Given, Table]] = {}
 
     def listen(self, node: Node) -> None:
@@ -89,9 +109,21 @@ class Agreement:
 
         def noted(neighbour: Neighbour, update: Update) -> None:
             send(neighbour, update)
+            self._has_told = True
             self._note(node, neighbour, update.table)
 
         exchange._send = noted  # type: ignore[method-assign,assignment]
+
+    def is_touched_by(self, input: Input | None) -> bool:
+        """Whether what is told or held may be different after this.
+
+        Most of what nodes say to each other is of other things.
+        """
+        had_told, self._has_told = self._has_told, False
+        if had_told or not isinstance(input, Received):
+            return True
+        body = input.packet.body if isinstance(input.packet, Frame) else input.packet
+        return body is not None and not isinstance(body, _OTHER)
 
     def note(self, node: Node) -> None:
         """Remember what the neighbours of a node are to hold by now."""
@@ -173,7 +205,7 @@ class Agreement:
             (link.identity, link.peer),
             neighbour.view,
             link.sent,
-            _told_tables(node, neighbour)[table],
+            _told(node, neighbour, table),
         )
         past = self._told.setdefault((node.name, neighbour.name, table), [])
         if past and past[-1].session != told.session:
@@ -197,8 +229,9 @@ class Agreement:
                 held[body.table] = _updated(held[body.table], body)
         if here.view != (joined_by, there.joined):
             return  # the neighbour has news for this node, after which both begin anew
-        if tuple(held) != _told_tables(node, here):
-            wanted = [_text(t) for t in _told_tables(node, here)]
+        told = [_told(node, here, table) for table in _TABLES]
+        if held != told:
+            wanted = [_text(table) for table in told]
             self._fail(
                 f"{other.name} will hold {[_text(t) for t in held]} for {node.name}, "
                 f"and is to hold {wanted}"
@@ -229,15 +262,13 @@ def _in_session(here: Neighbour, there: Neighbour) -> bool:
     return mine.peer == theirs.identity and theirs.peer == mine.identity
 
 
-def _told_tables(node: Node, neighbour: Neighbour) -> tuple[Table, Table]:
-    return tuple(  # type: ignore[return-value]
-        {} if tables is None or not tables.has(neighbour) else dict(tables.told(neighbour))
-        for tables in (node.exchange.subscriptions, node.exchange.advertisements)
-    )
+def _told(node: Node, neighbour: Neighbour, table: int) -> Table:
+    tables = node.exchange.tables(table)
+    return {} if tables is None or not tables.has(neighbour) else dict(tables.told(neighbour))
 
 
 def _held(node: Node, neighbour: Neighbour, table: int) -> Table:
-    tables = node.exchange.subscriptions if table == SUBSCRIPTIONS else node.exchange.advertisements
+    tables = node.exchange.tables(table)
     return {} if tables is None else dict(tables.wanted.get(neighbour, {}))
 
 

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidings.events import Filter, Notification
 from tidings.node import Node
-from tidings.protocol import Accepted, Deliver, Event, Publish, Reply, Subscribe
+from tidings.protocol import Accepted, Deliver, Event, Input, Publish, Reply, Subscribe
 from tidings.protocol.epochs import broker_of
 from tidings.protocol.requests import Since
 from tidings.simulation.agreement import Agreement
@@ -89,10 +89,12 @@ class Guarantees:
         if not self.is_damaged:
             raise Violation(f"at {self.simulation.now:.3f} s: {what}")
 
-    def stepped(self, name: str) -> None:
-        """A node has dealt with an input."""
+    def stepped(self, name: str, input: Input | None = None) -> None:
+        """A node has dealt with an input; without one, it is looked at in any case."""
+        if not self.is_thorough or not self.agreement.is_touched_by(input):
+            return
         node = self.simulation.nodes.get(name)
-        if self.is_thorough and node is not None:
+        if node is not None:
             self.agreement.note(node)
             if not self.is_damaged:
                 self.agreement.check(node)

@@ -320,7 +320,7 @@ class Simulation:
             self.crash(name)
         else:
             self._perform(name, effects)
-        self.guarantees.stepped(name)
+        self.guarantees.stepped(name, input)
 
     def _replace(self, name: str, problem: Exception) -> None:
         """A node is not to be trusted any more: another one takes its place, as after a crash."""
