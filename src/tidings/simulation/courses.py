@@ -136,6 +136,8 @@ class Course:
         """There was nothing more up to here."""
         for stream, tick in cursor.items():
             if self.checks.is_watching:
+                if stream not in self.checks.truth.streams:
+                    self._fail(f"{self.name} is told of {stream}, which is no stream")
                 self._pass(stream, tick, f"{self.name} is told that it is at {stream}:{tick}")
             self.position[stream] = max(tick, self.position.get(stream, tick))
 

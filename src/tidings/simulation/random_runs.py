@@ -33,6 +33,8 @@ PROBES: tuple[Mapping[str, Any], ...] = (
 """Events that tell any two filters of the universe apart."""
 
 _CLIENTS: Final = 4
+_QUIET: Final = 10.0
+"""Seconds without damage at the beginning: who has never heard of a stream has no doubts of it."""
 
 
 def random_scenario(
@@ -46,18 +48,19 @@ def random_scenario(
 ) -> Scenario:
     """A scenario of so many steps; the same for the same arguments."""
     random = Random(f"{seed} {faults} {steps}")
-    given = Scenario(network=dict(network), settings=settings, seed=seed, duration=duration)
-    drawn = _Steps(random, given)
+    drawn = _Steps(random, Scenario(network=dict(network), settings=settings))
     kinds = _kinds(faults, settings)
     later: list[Step] = []
-    for at in sorted(random.uniform(0.2, duration) for _ in range(steps)):
+    begin = _QUIET if faults == DAMAGE else 0.2
+    end = begin + duration
+    for at in sorted(random.uniform(begin, end) for _ in range(steps)):
         do = random.choices(list(kinds), list(kinds.values()))[0]
         step = drawn.step(round(at, 3), do)
         later += [step] if do != "hang" else [drawn.interrupted(step), step]
     return Scenario(
         title=f"random run {seed}, faults: {faults}",
         seed=seed,
-        duration=duration,
+        duration=end,
         network=dict(network),
         settings=settings,
         conditions={"jitter": 0.03} if faults != "none" else {},

@@ -56,7 +56,7 @@ class Logs:
         return self._simulation.streams
 
     def end(self, stream: str) -> int:
-        return len(self._simulation.log(stream))
+        return len(self._log(stream))
 
     def lengths(self) -> Cursor:
         return {stream: self.end(stream) for stream in self.streams}
@@ -69,10 +69,15 @@ class Logs:
     def matching(
         self, filter: Filter, stream: str, since: int, upto: int | None = None
     ) -> list[int]:
-        log = self._simulation.log(stream)[max(since, 0) : upto]
+        log = self._log(stream)[max(since, 0) : upto]
         return [e.tick for e in log if filter.matches(e.notification)]
 
+    def _log(self, stream: str) -> list[Event]:
+        return self._simulation.log(stream) if stream in self.streams else []
+
     def bounds(self, start: Start, stream: str) -> tuple[float, float]:
+        if stream not in self.streams:
+            return 0.0, 0.0
         if stream in start.exact:
             lowest = highest = float(start.exact[stream])
         else:
