@@ -94,8 +94,7 @@ class Durable:
         )
         if not self.checks.is_watching or self.checks.is_damaged:
             if not course.is_unlike:  # all else is anybody's guess
-                self.latest = Tenure(body.filter, course.start, course, is_cut=True)
-                course.position = _position({} if saved is None else saved.cursor, body)
+                self._take(course, {} if saved is None else saved.cursor, body)
             return
         before = self.tenures.get("" if saved is None else saved.owner)
         if before is None:
@@ -115,6 +114,13 @@ class Durable:
         known = {o: self.tenures[o] for o in self._owners(simulation) if o in self.tenures}
         self.tenures = {**known, "" if saved is None else saved.owner: before, body.owner: now}
         self.latest = now
+
+    def _take(self, course: Course, saved: Cursor, body: Subscribe) -> None:
+        """Somebody has it now, whoever had it before, and nothing is known of what was kept."""
+        course.position, start = _position(saved, body), self.latest.start
+        if start is not None and (body.since is None or isinstance(body.since, dict)):
+            course.start = replace(start, exact=dict(course.position))
+        self.latest = Tenure(body.filter, course.start, course, is_cut=True)
 
     def _owners(self, simulation: Simulation) -> list[str]:
         """Who may have it after a crash, which leaves nothing of what is yet to be committed."""
