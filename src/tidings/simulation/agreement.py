@@ -114,6 +114,10 @@ class Agreement:
 
         exchange._send = noted  # type: ignore[method-assign,assignment]
 
+    def forget(self) -> None:
+        """Nothing that was told so far counts."""
+        self._told.clear()
+
     def is_touched_by(self, input: Input | None) -> bool:
         """Whether what is told or held may be different after this.
 
@@ -202,7 +206,7 @@ class Agreement:
         """Remember what the neighbour is to hold after all messages that were sent so far."""
         link = neighbour.link
         told = Told(
-            (link.identity, link.peer),
+            _session(neighbour),
             neighbour.view,
             link.sent,
             _told(node, neighbour, table),
@@ -241,7 +245,7 @@ class Agreement:
         """What the neighbour holds now is what it was to hold after some change of this node."""
         here, there = node.neighbours[other.name], other.neighbours[node.name]
         past = self._told.get((node.name, other.name, table))
-        if not past or not _in_session(here, there):
+        if not past or not _in_session(here, there) or past[-1].session != _session(here):
             return
         before = [t for t in past if t.sent <= there.link.received]
         if not before:
@@ -255,6 +259,10 @@ class Agreement:
             self._fail(
                 f"{other.name} holds {_text(held)} for {node.name}, which it was to hold at no time"
             )
+
+
+def _session(neighbour: Neighbour) -> tuple[int, int]:
+    return neighbour.link.identity, neighbour.link.peer
 
 
 def _in_session(here: Neighbour, there: Neighbour) -> bool:

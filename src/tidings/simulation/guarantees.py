@@ -91,13 +91,13 @@ class Guarantees:
 
     def stepped(self, name: str, input: Input | None = None) -> None:
         """A node has dealt with an input; without one, it is looked at in any case."""
-        if not self.is_thorough or not self.agreement.is_touched_by(input):
+        is_watching = self.is_thorough and not self.is_damaged
+        if not is_watching or not self.agreement.is_touched_by(input):
             return
         node = self.simulation.nodes.get(name)
         if node is not None:
             self.agreement.note(node)
-            if not self.is_damaged:
-                self.agreement.check(node)
+            self.agreement.check(node)
 
     # -- what goes wrong -----------------------------------------------------------------------
 
@@ -119,6 +119,7 @@ class Guarantees:
         self._is_steady = True
 
     def _start_anew(self) -> None:
+        self.agreement.forget()
         for node in self.simulation.nodes.values():
             for tables in (node.exchange.subscriptions, node.exchange.advertisements):
                 if tables is not None:
