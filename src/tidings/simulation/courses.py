@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from tidings.events import Filter
 from tidings.protocol import Event, Missed
-from tidings.protocol.epochs import broker_of
+from tidings.protocol.epochs import broker_of, comes_after
 from tidings.protocol.requests import Cursor
 
 if TYPE_CHECKING:
@@ -133,6 +133,9 @@ class Course:
         if position is None and tick <= self.checks.truth.bounds(self.start, stream)[0]:
             self._fail(f"{what}, which was there before it began")
         self._pass(stream, tick - 1, what)
+        for earlier in self.position.keys() & self.checks.truth.streams:
+            if comes_after(stream, [earlier]):
+                self._pass(earlier, self.checks.truth.end(earlier), what)
 
     def told(self, cursor: Cursor) -> None:
         """There was nothing more up to here."""
