@@ -44,7 +44,7 @@ def random_scenario(
     steps: int = 60,
     duration: float = 20.0,
 ) -> Scenario:
-    """A scenario of so many steps; the same for the same arguments."""
+    """A scenario of this many steps; the same for the same arguments."""
     random = Random(f"{seed} {faults} {steps}")
     given = Scenario(network=dict(network), settings=settings, seed=seed, duration=duration)
     drawn = _Steps(random, given)
