@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.simulation.test_guarantee_mutations import Patch, fails_with, patch
+from tests.simulation.runs import Patch
+from tests.simulation.test_guarantee_mutations import fails_with
 from tests.simulation.test_guarantees import PAIR, join, publish, script, subscribe
 from tidings.delivery import FromLog
 from tidings.delivery.reading import Reading
@@ -15,8 +16,6 @@ from tidings.node import Node
 from tidings.protocol import Heard
 from tidings.simulation.scenario import Step
 from tidings.simulation.violation import Violation
-
-__all__ = ["patch"]
 
 LINE = {
     "nodes": ["b0", "b1", "b2"],

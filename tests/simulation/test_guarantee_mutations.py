@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.simulation.runs import scenario
+from tests.simulation.runs import Patch, scenario
 from tests.simulation.test_guarantees import (
     SINGLE,
     failing,
     join,
+    publish,
     restarted,
     script,
     spoilt,
@@ -36,7 +37,7 @@ from tidings.delivery.refusals import Refusals
 from tidings.delivery.subscriptions import Subscriptions
 from tidings.delivery.telling import Telling
 from tidings.node import Node
-from tidings.protocol import Damaged, Deliver, Missed, Recall, Recalled, Reply, Send, Sync
+from tidings.protocol import Accepted, Damaged, Deliver, Missed, Recall, Recalled, Reply, Send, Sync
 from tidings.routing.exchange import Exchange
 from tidings.routing.watches import Watches
 from tidings.simulation.commits import Commits
@@ -45,13 +46,6 @@ from tidings.simulation.shrinking import play
 from tidings.simulation.violation import Violation
 
 pytestmark = pytest.mark.slow
-
-Patch = Callable[[Any, str, Any], None]
-
-
-@pytest.fixture
-def patch(monkeypatch: pytest.MonkeyPatch) -> Patch:
-    return monkeypatch.setattr
 
 
 def is_caught(*args: Any, seeds: range = range(40), part: str = "") -> bool:
@@ -333,6 +327,31 @@ def test_clocks_that_decide_where_a_subscription_begins(patch: Patch) -> None:
 def test_a_node_that_forgets_how_far_streams_are(patch: Patch) -> None:
     patch(Known, "restore", lambda self, stream, stored: None)
     assert any(fails_with(restarted, seed) for seed in range(6))
+
+
+def begun(seed: int) -> None:
+    """Events are published far away while a subscription begins."""
+    script(
+        {"nodes": ["b0", "b1", "b2"], "links": [["b0", "b1", 0.3, 1.0], ["b1", "b2", 0.3, 1.0]]},
+        join("c0", "b0"),
+        join("c2", "b2"),
+        subscribe(5.0, "c0", "TRUE"),
+        *(publish(4.9 + n / 10, "c2", x=n) for n in range(20)),
+        seed=seed,
+    )
+
+
+def test_a_subscription_accepted_before_it_has_begun_everywhere(patch: Patch) -> None:
+    def rash(self: Telling, reader: Any) -> None:
+        if reader in self.starting:
+            del self.starting[reader]
+            self.reply(reader, Accepted(reader.id, cursor=self.cursor(reader), begun=reader.begun))
+        state(self, reader)
+
+    state = Telling.state
+    begun(0)
+    patch(Telling, "state", rash)
+    assert any(fails_with(begun, seed) for seed in range(4))
 
 
 # -- what publishers are told ------------------------------------------------------------------
