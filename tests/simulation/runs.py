@@ -3,8 +3,9 @@ of delivery."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf
-from typing import Any
+from typing import Any, TypeAlias
 
 from tidings.node import Settings
 from tidings.simulation.play import Play
@@ -12,6 +13,9 @@ from tidings.simulation.random_runs import DAMAGE, random_scenario
 from tidings.simulation.scenario import Scenario
 from tidings.simulation.shrinking import explain, play
 from tidings.simulation.violation import Violation
+
+Patch: TypeAlias = Callable[[Any, str, Any], None]
+"""Puts something else into a class or a module: the fixture `patch` does."""
 
 NETWORKS: dict[str, dict[str, Any]] = {
     "single": {"kind": "single"},

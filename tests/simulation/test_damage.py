@@ -227,6 +227,15 @@ def test_a_doubt_where_nothing_is_damaged_is_found(monkeypatch: pytest.MonkeyPat
         play(scenario(3, "line", "covering", "subscriptions", "links"))
 
 
+def test_a_node_finds_out_that_it_publishes_for_other_clients_than_are_there() -> None:
+    sim = Simulation(line(1), Settings())
+    sim.client("writer", at="b0")
+    sim.settle()
+    delivery = sim.nodes["b0"].from_log
+    delivery.publishing._clients = dict(delivery.clients)
+    assert list(delivery.audit([])) == ["what is published is of other clients"]
+
+
 def test_every_part_of_a_node_can_be_damaged() -> None:
     simulation = run(0, "ring", "learnt:0.2", "subscriptions", "none").simulation
     labels = {place.label for node in simulation.nodes.values() for place in places(node)}

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from tests.simulation.test_guarantee_mutations import Patch, patch
+from tests.simulation.runs import Patch
+from tests.simulation.test_guarantee_mutations import fails_with
 from tests.simulation.test_guarantees import PAIR, join, publish, script, subscribe
 from tidings.delivery import FromLog
 from tidings.delivery.reading import Reading
+from tidings.delivery.standing import Standing
 from tidings.node import Node
 from tidings.protocol import Heard
 from tidings.simulation.scenario import Step
 from tidings.simulation.violation import Violation
-
-__all__ = ["patch"]
 
 LINE = {
     "nodes": ["b0", "b1", "b2"],
@@ -107,6 +107,21 @@ def test_mutation_followers_that_are_not_told(patch: Patch) -> None:
     patch(Reading, "_went_back", quiet)
     with pytest.raises(Violation):
         goes_back()
+
+
+def test_mutation_a_later_epoch_read_before_the_end_of_an_earlier_one(patch: Patch) -> None:
+    patch(Standing, "has_earlier", lambda self, reader, stream: False)
+    with pytest.raises(Violation, match="has not heard"):
+        goes_back(Step(3.5, "vanish", client="c0"), Step(9.0, "join", client="c0", node="b0"))
+
+
+def stalled(seed: int) -> None:
+    goes_back(Step(3.5, "stall", client="c0"), Step(9.0, "drain", client="c0"), seed=seed)
+
+
+def test_mutation_a_later_epoch_that_clocks_decide_where_to_begin(patch: Patch) -> None:
+    patch(Reading, "follow_epochs", lambda self, reader, streams: None)
+    assert any(fails_with(stalled, seed) for seed in range(8))
 
 
 def test_mutation_a_restored_node_that_is_taken_for_an_older_one(patch: Patch) -> None:

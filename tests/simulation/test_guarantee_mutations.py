@@ -8,19 +8,24 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.simulation.runs import scenario
+from tests.simulation.runs import Patch, scenario
 from tests.simulation.test_guarantees import (
+    SINGLE,
     failing,
+    join,
+    publish,
     restarted,
+    script,
     spoilt,
     stale,
     straggling,
+    subscribe,
     trimmed,
     unadvertised,
     unreached,
 )
 from tests.simulation.test_homes import made_at_once
-from tidings.delivery import FromLog
+from tidings.delivery import FromLog, subscriptions
 from tidings.delivery.fetching import Fetching
 from tidings.delivery.homes import Homes
 from tidings.delivery.known import Known
@@ -28,23 +33,19 @@ from tidings.delivery.logs import Logs
 from tidings.delivery.publishers import Publisher, Publishers
 from tidings.delivery.publishing import Publishing
 from tidings.delivery.reading import Reading
+from tidings.delivery.refusals import Refusals
 from tidings.delivery.subscriptions import Subscriptions
 from tidings.delivery.telling import Telling
 from tidings.node import Node
-from tidings.protocol import Damaged, Deliver, Missed, Recall, Recalled, Reply, Send, Sync
+from tidings.protocol import Accepted, Damaged, Deliver, Missed, Recall, Recalled, Reply, Send, Sync
 from tidings.routing.exchange import Exchange
+from tidings.routing.watches import Watches
 from tidings.simulation.commits import Commits
+from tidings.simulation.scenario import Step
 from tidings.simulation.shrinking import play
 from tidings.simulation.violation import Violation
 
 pytestmark = pytest.mark.slow
-
-Patch = Callable[[type, str, Any], None]
-
-
-@pytest.fixture
-def patch(monkeypatch: pytest.MonkeyPatch) -> Patch:
-    return monkeypatch.setattr
 
 
 def is_caught(*args: Any, seeds: range = range(40), part: str = "") -> bool:
@@ -130,7 +131,7 @@ def test_ways_that_are_not_told_anew_after_the_tree_has_changed(patch: Patch) ->
         for stream in streams:
             self.resume(self.flow(stream))
         for reader in list(self.readers):
-            self.tell_state(reader)
+            self.telling.state(reader)
 
     patch(Reading, "anew", silent)
     assert is_caught("ring", "covering", "subscriptions", "links")
@@ -326,3 +327,164 @@ def test_clocks_that_decide_where_a_subscription_begins(patch: Patch) -> None:
 def test_a_node_that_forgets_how_far_streams_are(patch: Patch) -> None:
     patch(Known, "restore", lambda self, stream, stored: None)
     assert any(fails_with(restarted, seed) for seed in range(6))
+
+
+def begun(seed: int) -> None:
+    """Events are published far away while a subscription begins."""
+    script(
+        {"nodes": ["b0", "b1", "b2"], "links": [["b0", "b1", 0.3, 1.0], ["b1", "b2", 0.3, 1.0]]},
+        join("c0", "b0"),
+        join("c2", "b2"),
+        subscribe(5.0, "c0", "TRUE"),
+        *(publish(4.9 + n / 10, "c2", x=n) for n in range(20)),
+        seed=seed,
+    )
+
+
+def test_a_subscription_accepted_before_it_has_begun_everywhere(patch: Patch) -> None:
+    def rash(self: Telling, reader: Any) -> None:
+        if reader in self.starting:
+            del self.starting[reader]
+            self.reply(reader, Accepted(reader.id, cursor=self.cursor(reader), begun=reader.begun))
+        state(self, reader)
+
+    state = Telling.state
+    begun(0)
+    patch(Telling, "state", rash)
+    assert any(fails_with(begun, seed) for seed in range(4))
+
+
+# -- what publishers are told ------------------------------------------------------------------
+
+
+def test_refusals_that_are_not_told_to_who_may_not_have_heard_of_them(patch: Patch) -> None:
+    patch(Refusals, "of", lambda self, name: [])
+    assert is_caught("single", "covering", "advertisements", "crashes", part="for kept, which")
+
+
+def test_refusals_that_a_crash_makes_unknown(patch: Patch) -> None:
+    patch(Refusals, "kept", lambda self, name, number: [])
+    assert is_caught("single", "covering", "advertisements", "crashes", part="for kept, which")
+
+
+def test_publications_kept_that_were_not_advertised(patch: Patch) -> None:
+    is_for_all = Exchange.is_for_all
+
+    def lax(self: Exchange, session: Any, notification: Any, *, enforce: bool) -> bool | None:
+        return is_for_all(self, session, notification, enforce=False)
+
+    patch(Exchange, "is_for_all", lax)
+    assert is_caught("single", "covering", "advertisements", "none", part="not advertised")
+
+
+# -- what is no longer there -------------------------------------------------------------------
+
+
+def test_more_told_as_lost_than_is(patch: Patch) -> None:
+    def tell(self: Telling, reader: Any) -> None:
+        if reader.missed or reader.lost:
+            said = Missed(reader.id, reader.missed, self.cursor(reader), reader.lost + 1)
+            self.reply(reader, said)
+            reader.missed = reader.lost = 0
+
+    patch(Telling, "missed", tell)
+    assert is_caught("line", "covering", "subscriptions", "packets", part="no longer kept")
+
+
+def test_a_watch_that_is_not_told_of_the_last_who_leaves(patch: Patch) -> None:
+    def grow(self: Watches, change: Any) -> None:
+        for key, filter_ in self._all():
+            if any(added.overlaps(filter_) for added in change.added):
+                self._set(key, True)
+
+    patch(Watches, "wants_changed", grow)
+    seeds = range(150)
+    assert is_caught(
+        "single", "covering", "subscriptions", "links", seeds=seeds, part="is wanted: True"
+    )
+
+
+def test_a_watch_that_goes_on_after_its_end(patch: Patch) -> None:
+    patch(Watches, "_unwatch", lambda self, session, body, time: None)
+    assert is_caught("single", "covering", "subscriptions", "none", part="which is over")
+
+
+# -- durable names -----------------------------------------------------------------------------
+
+
+def test_a_durable_name_that_is_not_forgotten(patch: Patch) -> None:
+    patch(Subscriptions, "_forget", lambda self, name: None)
+    assert is_caught("single", "covering", "subscriptions", "none", part="says that")
+
+
+def forgotten(seed: int) -> None:
+    """A durable name is forgotten, its broker crashes, and somebody makes it anew."""
+    script(
+        SINGLE,
+        join("c0", "b0"),
+        join("c1", "b0"),
+        subscribe(1.0, "c0", "TRUE", durable="d"),
+        Step(3.0, "unsubscribe", client="c0", id="s1", forget=True),
+        Step(3.1, "crash", node="b0"),
+        Step(3.2, "restart", node="b0"),
+        subscribe(6.0, "c1", "TRUE", durable="d"),
+        seed=seed,
+    )
+
+
+def test_a_durable_name_that_a_crash_brings_back(patch: Patch) -> None:
+    unsubscribe = Subscriptions.unsubscribe
+
+    def unsynced(node: Node, effect: Any) -> None:
+        if not isinstance(effect, Sync):
+            emit(node, effect)
+
+    def hasty(self: Subscriptions, session: Any, body: Any, time: float) -> None:
+        patch(Node, "emit", unsynced)
+        unsubscribe(self, session, body, time)
+        patch(Node, "emit", emit)
+
+    emit = Node.emit
+    forgotten(0)
+    patch(Subscriptions, "unsubscribe", hasty)
+    assert any(fails_with(forgotten, seed) for seed in range(12))
+
+
+def resurrected(seed: int) -> None:
+    """A durable name is taken and forgotten while the connection of who had it is down."""
+    script(
+        SINGLE,
+        join("c0", "b0"),
+        join("c1", "b0"),
+        subscribe(1.0, "c0", "TRUE", durable="d"),
+        Step(3.0, "hang", client="c0"),
+        subscribe(3.01, "c1", "TRUE", durable="d"),
+        Step(3.02, "unsubscribe", client="c1", id="s1", forget=True),
+        seed=seed,
+    )
+
+
+def test_a_durable_name_that_goes_on_though_it_was_forgotten(patch: Patch) -> None:
+    def hospitable(saved: Any, body: Any) -> str | None:
+        return None if saved is None else unlike(saved, body)
+
+    unlike = subscriptions._unlike
+    for seed in range(6):
+        resurrected(seed)
+    patch(subscriptions, "_unlike", hospitable)
+    assert any(fails_with(resurrected, seed) for seed in range(6))
+
+
+def test_acknowledgements_that_set_a_cursor_back(patch: Patch) -> None:
+    patch(subscriptions, "_later", lambda one, other: {**one, **other})
+    assert is_caught("single", "covering", "subscriptions", "none", part="has forgotten")
+
+
+def test_a_durable_name_made_though_somebody_may_have_it_who_cannot_be_asked(patch: Patch) -> None:
+    decide = Homes._decide
+
+    def rash(self: Homes, search: Any, refusal: str | None) -> None:
+        decide(self, search, None if refusal and "may live at" in refusal else refusal)
+
+    patch(Homes, "_decide", rash)
+    assert is_caught("line", "covering", "subscriptions", "links", part="lives at")

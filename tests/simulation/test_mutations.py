@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.simulation.runs import scenario
+from tests.simulation.runs import Patch, scenario
 from tidings.delivery import AtMostOnce
 from tidings.events import Filter
 from tidings.node.ports import Neighbour
@@ -36,14 +36,6 @@ def violations(*args: Any, **settings: Any) -> Iterator[str]:
 
 def is_caught(*args: Any, **settings: Any) -> bool:
     return next(violations(*args, **settings), None) is not None
-
-
-Patch = Callable[[type, str, Any], None]
-
-
-@pytest.fixture
-def patch(monkeypatch: pytest.MonkeyPatch) -> Patch:
-    return monkeypatch.setattr
 
 
 def test_a_covering_change_in_two_messages(patch: Patch) -> None:

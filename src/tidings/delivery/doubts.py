@@ -18,7 +18,7 @@ SHELF = Single[dict[str, int]]("doubts")
 
 
 class Doubts:
-    """How often each node has found something damaged, as far as it is known."""
+    """How often each node has found something damaged, as far as was heard here."""
 
     def __init__(self, kernel: Kernel, wants: Wants, tell: Callable[[], None]) -> None:
         """`tell` lets the readers here know that there are more."""

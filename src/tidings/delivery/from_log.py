@@ -448,6 +448,7 @@ class FromLog(Delivery):
             if own is None or not own.is_live or own.upto != log.last:
                 yield f"the node's own flow of {stream} is not where its log is"
         yield from self.reading.audit(sessions)
+        yield from self.publishing.audit(self.clients)
         yield from self.subscriptions.audit(self.reading.readers)
 
     def _audit_names(self) -> Iterator[str]:

@@ -49,7 +49,7 @@ class Known(dict[str, int]):
         return before is None
 
     def passed(self, seconds: float, *, reachable: Collection[str]) -> None:
-        """So much time has passed; a stream that was out of reach for too long is forgotten."""
+        """Time has passed, in seconds; a stream that was out of reach for too long is forgotten."""
         for stream in list(self):
             if stream in reachable:
                 self._away[stream] = 0.0

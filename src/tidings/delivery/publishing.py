@@ -6,7 +6,7 @@ kept twice, whatever crashes. `publishers` says whose a name is, `refusals` what
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from tidings.delivery.holdings import Holdings
@@ -62,6 +62,11 @@ class Publishing:
             self.publishers.restore(name, known)
         days = {name: known.day for name, known in self.publishers.items()}
         self.refusals.restore(stored, last=days)
+
+    def audit(self, clients: Mapping[str, Client]) -> Iterator[str]:
+        """Whether these are the clients that it knows."""
+        if self._clients is not clients:
+            yield "what is published is of other clients"
 
     # -- names ---------------------------------------------------------------------------------
 

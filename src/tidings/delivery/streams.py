@@ -127,7 +127,7 @@ class Reached:
             self._kernel.send(via, Heard(heard))
 
     def beat(self, seconds: float) -> None:
-        """So much time has passed."""
+        """This many seconds have passed."""
         self.known.passed(seconds, reachable=self.ways.streams)
         self._note()
         found = self.ways.doubles()

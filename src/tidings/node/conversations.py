@@ -104,7 +104,7 @@ class Conversations:
     # -- links come and go ---------------------------------------------------------------------
 
     def add(self, name: str, role: Role) -> Neighbour:
-        """There is another neighbour, which can be reached for all one knows."""
+        """There is another neighbour; it counts as reachable until the host says otherwise."""
         link = Link(self._new_identity(), pause=self._pause, delay=self._delay)
         self._order += 1
         neighbour = Neighbour(name, self._order, role, link)

@@ -75,8 +75,8 @@ class Node:
     >>> _ = node.handle(Request("carol", hears), now=1.0)
     >>> _ = node.handle(Request("bob", Attach()), now=1.0)
     >>> cheap = Publish(1, (Notification({"price": 5}),))
-    >>> [effect.session for effect in node.handle(Request("bob", cheap), now=2.0)]
-    ['carol']
+    >>> [type(effect).__name__ for effect in node.handle(Request("bob", cheap), now=2.0)]
+    ['Append', 'Store', 'Sync', 'Reply', 'Deliver']
     """
 
     def __init__(

@@ -1,11 +1,11 @@
 """Links: one end of an ordered, lossless conversation with a neighbour.
 
 Frames carry a number, and what the other end has received so far; what is not acknowledged is
-sent again. A *session* is a pair of identities, one for each end. An end takes a new, larger
+sent again. A *conversation* is between two identities, one for each end. An end takes a new, larger
 identity when it restarts or gives the conversation up; the other end notices, forgets what it
-had queued, and both begin a new session at number 1. A frame of an earlier session is ignored.
-So within a session everything arrives once and in order, and `opened` tells the node that a new
-one has begun, in which it has to say again everything that matters.
+had queued, and both begin a new one at number 1. A frame of an earlier conversation is ignored.
+So within one everything arrives once and in order, and `opened` tells the node that a new one has
+begun, in which it has to say again everything that matters.
 
 An end does not trust its own memory. It asks the other end now and then (`ask`), and holds the
 answer against what it remembers; an end that is ignored for its too small identity is believed
@@ -75,15 +75,15 @@ class Link:
         self.peer = 0
         """The other end's identity, 0 if unknown: the link is open when it is known."""
         self.opened = False
-        """A new session has begun; the node resets this when it has dealt with it."""
+        """A new conversation has begun; the node resets this when it has dealt with it."""
         self.fault = ""
         """Why this conversation cannot be right, if so; the node has to `reset` the link."""
         self.sent = 0
         self.received = 0
         self.said = 0
-        """Bodies sent in this session; counted apart from their numbers, to be compared."""
+        """Bodies sent in this conversation; counted apart from their numbers, to be compared."""
         self.heard = 0
-        """Bodies that the node has taken in this session; it counts them."""
+        """Bodies that the node has taken in this conversation; it counts them."""
         self.queue: deque[tuple[int, Any]] = deque()
         """Sent and not acknowledged, in order."""
         self._pause, self._delay = pause, delay
@@ -175,7 +175,7 @@ class Link:
     # -- listening -----------------------------------------------------------------------------
 
     def receive(self, frame: Frame, now: float) -> list[Any]:
-        """The bodies that this frame brings into order. The session may begin: see `opened`."""
+        """The bodies that this frame brings into order. A conversation may begin: see `opened`."""
         if frame.sender < self.peer:
             self._challenge(now)
             return []

@@ -335,7 +335,7 @@ class Part:
         return True
 
     def look_after(self, patience: float) -> None:
-        """All is sound, for all one can see. Who waits for longer than `patience` asks again."""
+        """The audit has found nothing. Who waits for longer than `patience` asks again."""
 
     def audit(self, sessions: Collection[Session]) -> Iterator[str]:
         """Whatever cannot be true between two inputs; of clients, only for some sessions."""

@@ -1,4 +1,4 @@
-"""Wishes: what a client wants and advertises, as the tables and the digests of it."""
+"""Wishes: what a client wants and advertises, as tables and as a digest."""
 
 from __future__ import annotations
 

@@ -52,7 +52,8 @@ _OTHER: Final = (Event, Fetch, Fetched, Heard, Seek, Silence, Sought, Streams)
 class Told(NamedTuple):
     """What a node wants a neighbour to hold after a change."""
 
-    session: tuple[int, int]
+    ends: tuple[int, int]
+    """The identities of both ends, which tell one conversation from another."""
     view: View
     sent: int
     table: Table
@@ -132,8 +133,9 @@ class Agreement:
     def note(self, node: Node) -> None:
         """Remember what the neighbours of a node are to hold by now."""
         for neighbour in node.neighbours.values():
-            for table in _TABLES:
-                self._note(node, neighbour, table)
+            if isinstance(neighbour, Neighbour):  # a damaged node may have nothing there
+                for table in _TABLES:
+                    self._note(node, neighbour, table)
 
     def check(self, node: Node) -> None:
         """After what a node has done everything agrees."""
@@ -206,13 +208,13 @@ class Agreement:
         """Remember what the neighbour is to hold after all messages that were sent so far."""
         link = neighbour.link
         told = Told(
-            _session(neighbour),
+            _ends(neighbour),
             neighbour.view,
             link.sent,
             _told(node, neighbour, table),
         )
         past = self._told.setdefault((node.name, neighbour.name, table), [])
-        if past and past[-1].session != told.session:
+        if past and past[-1].ends != told.ends:
             past.clear()
         if not past or past[-1] != told:
             past.append(told)
@@ -220,7 +222,7 @@ class Agreement:
     def _check_link(self, node: Node, other: Node) -> None:
         """What the neighbour holds and what is on its way to it is what it is to hold."""
         here, there = node.neighbours[other.name], other.neighbours[node.name]
-        if not _in_session(here, there):
+        if not _are_talking(here, there):
             return
         held: list[Table] = [_held(other, there, table) for table in (0, 1)]
         joined_by = there.joined_by
@@ -245,11 +247,11 @@ class Agreement:
         """What the neighbour holds now is what it was to hold after some change of this node."""
         here, there = node.neighbours[other.name], other.neighbours[node.name]
         past = self._told.get((node.name, other.name, table))
-        if not past or not _in_session(here, there) or past[-1].session != _session(here):
+        if not past or not _are_talking(here, there) or past[-1].ends != _ends(here):
             return
         before = [t for t in past if t.sent <= there.link.received]
         if not before:
-            return  # it has not read the whole table yet, and holds that of the last session
+            return  # it has not read the whole table yet, and holds that of the last conversation
         del past[: len(before) - 1]
         now = past[:2] if there.link.received > past[0].sent else past[:1]
         if {t.view for t in now} != {(there.joined_by, there.joined)}:
@@ -261,11 +263,11 @@ class Agreement:
             )
 
 
-def _session(neighbour: Neighbour) -> tuple[int, int]:
+def _ends(neighbour: Neighbour) -> tuple[int, int]:
     return neighbour.link.identity, neighbour.link.peer
 
 
-def _in_session(here: Neighbour, there: Neighbour) -> bool:
+def _are_talking(here: Neighbour, there: Neighbour) -> bool:
     mine, theirs = here.link, there.link
     return mine.peer == theirs.identity and theirs.peer == mine.identity
 

@@ -37,9 +37,9 @@ class Verdict:
     damaged_at: float | None
     """Since when they had been damaged, if they had, and could not be right."""
     bound: float
-    """The network was given so many seconds after the end of all faults."""
+    """Seconds that the network was given after the end of all faults."""
     converged_after: float
-    """Within so many of them the tables became what they then stayed."""
+    """Seconds of these after which the tables were what they then stayed."""
     probes: int
     """Events that every client published at the end, and exactly those who want them heard."""
 

@@ -74,7 +74,7 @@ class Reading:
         self.is_leaving: bool | None = None
         """It ends when it has been accepted; and is to be forgotten then, if true."""
         self.noted: Cursor = {}
-        """Where it was when it acknowledged something."""
+        """Where it was when it last acknowledged something late."""
 
 
 class Client:
@@ -103,11 +103,17 @@ class Client:
     def _forget(self) -> None:
         self.readings: dict[str, Reading] = {}
         self._over: set[str] = set()
-        """The subscriptions that have ended for the broker, too."""
+        """The subscriptions and watches that have ended for the broker, too."""
         self.advertisements: dict[str, Filter] = {}
         self.watches: dict[str, tuple[Filter, bool | None]] = {}
         self.outbox: dict[int, Notification] = {}
         """Published and not yet accepted; sent once the broker has said what it has."""
+        self._left_out: set[int] = set()
+        """Numbers that were refused: they are not sent again, and the broker is told so."""
+        self._forgetting: dict[str, Reading] = {}
+        """The broker has been told to forget these, and has not answered yet."""
+        self._offered: dict[str, Filter] = {}
+        """The advertisements that have come to the broker over this connection."""
         self.last: Cursor = {}
         """The last tick heard of each stream, where events are delivered at most once."""
         self._unsent: list[Notification] = []
@@ -163,6 +169,7 @@ class Client:
         zombie._connection, zombie._attempts = self._connection + 1, self._attempts
         zombie._epoch, zombie._number = self._epoch, self._number
         zombie.outbox, zombie._unsent = self.outbox, self._unsent
+        zombie._left_out = self._left_out
         self.crash()
         self.begin()
         return zombie
@@ -183,6 +190,7 @@ class Client:
     def _break(self) -> None:
         self.simulation.lines.pop(self.session, None)
         self._connection += 1
+        self._forgetting.clear()
         self.is_connected = self.is_full = self.is_known = self._is_attached = False
 
     def broken(self) -> None:
@@ -326,13 +334,13 @@ class Client:
         self._ask(Unsubscribe(id, forget=forget), reading)
 
     def acknowledge(self, *, late: bool) -> None:
-        """Acknowledge all that was heard, or only what was when this was done the last time."""
+        """Acknowledge all that was heard; or late, what was heard when it was late the last time,
+        which may have been acknowledged since."""
         for reading in self.readings.values():
             if reading.durable is not None and reading.is_accepted and self._is_attached:
-                heard, reading.noted = reading.noted, dict(reading.course.position)
-                cursor = heard if late else reading.noted
-                sent = reading.durable.latest.sent
-                cursor = {s: t for s, t in cursor.items() if t > sent.get(s, 0)}
+                cursor = dict(reading.course.position)
+                if late:
+                    cursor, reading.noted = reading.noted, cursor
                 if reading.durable.is_had_by(reading.course) and cursor:
                     reading.durable.acknowledge(reading.course, cursor)
                     self._ask(Acknowledge(reading.id, cursor))
@@ -417,13 +425,28 @@ class Client:
         if connection != self._connection:
             return
         body, left = asked
-        if isinstance(body, Subscribe):
+        if isinstance(body, Subscribe | Watch):
             self._over.discard(body.id)
         if isinstance(body, Unsubscribe) and body.forget and left is not None and left.durable:
             left.durable.forgotten(left.course)
+            if body.id not in self._over:
+                self._forgetting[body.id] = left
+        self._note_offers(body)
         self.simulation.ask(self, body)
         if isinstance(body, Unsubscribe):
             self._over.add(body.id)
+
+    def _note_offers(self, body: RequestBody) -> None:
+        """What may be published is decided when it comes to the broker."""
+        match body:
+            case Attach():
+                self._offered = {}
+            case Advertise(id, filter_):
+                self._offered[id] = filter_
+            case Unadvertise(id):
+                self._offered.pop(id, None)
+            case Publish():
+                self.checks.came(self.at, self.instance, body, self._offered.values())
 
     def admitted(self, body: Subscribe) -> None:
         """The broker is about to do what it was asked for, or to say why not."""
@@ -444,6 +467,8 @@ class Client:
         match effect.answer:
             case Accepted(id="attach"):
                 self.is_known = True
+            case Interest(id=id) if id in self._over:
+                self.checks.fail(f"{self.session} is told of interest in {id}, which is over")
             case Refused(id=id, reason=reason):
                 self.is_known = self.is_known and id != SESSION
                 self._over.add(id)
@@ -498,7 +523,10 @@ class Client:
                 self._superseded()
             case Refused():
                 self.refused.append(answer)
-                self._refused(answer)
+                if answer.id.isdigit():
+                    self._left(int(answer.id))
+                else:
+                    self._refused(answer)
             case Resend():
                 self._attach()
             case Progress():
@@ -522,8 +550,9 @@ class Client:
             self.checks.fail(f"{self.instance} is given epoch {answer.epoch}, not {self._epoch}")
         self._kept(answer.number)
         self._epoch, self._number = answer.epoch, max(self._number, answer.number)
-        for later in sorted(self.outbox):
-            self._ask(Publish(later, (self.outbox[later],)))
+        self._left_out = {number for number in self._left_out if number > answer.number}
+        for later in sorted(self.outbox.keys() | self._left_out):
+            self._ask(Publish(later, (self.outbox[later],) if later in self.outbox else ()))
         self._publish()
 
     def _superseded(self) -> None:
@@ -537,17 +566,31 @@ class Client:
         self.hang_up()
 
     def _kept(self, number: int) -> None:
-        for kept in [n for n in self.outbox if n <= number]:
-            del self.outbox[kept]
+        kept = [n for n in self.outbox if n <= number]
+        self.checks.believed(self.at, self.instance, kept)
+        for each in kept:
+            del self.outbox[each]
+
+    def _left(self, number: int) -> None:
+        """A publication was refused."""
+        if self.is_logged:
+            self.checks.declined(self.at, self.instance, number)
+            self.outbox.pop(number, None)
+            self._left_out.add(number)
 
     def _accepted(self, answer: Accepted) -> None:
         kind, _, name = answer.id.rpartition(" ")
         reading = self.readings.get(name)
+        forgotten = self._forgetting.pop(answer.id, None)
+        if forgotten is not None and forgotten.durable is not None:
+            forgotten.durable.gone(forgotten.course)
         if reading is None or not self.is_logged:
             return
         if kind == "acknowledge" and reading.durable is not None:
             reading.durable.confirm(reading.course)
         elif not kind:
+            if reading.course.is_over:
+                self.checks.fail(f"{reading.course.name} goes on, which is not its own any more")
             reading.begun, reading.is_placed = answer.begun, True
             reading.doubts = answer.doubts
             if not reading.is_accepted:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from tidings.events import Filter
 from tidings.protocol import Event, Missed
-from tidings.protocol.epochs import broker_of
+from tidings.protocol.epochs import broker_of, comes_after
 from tidings.protocol.requests import Cursor
 
 if TYPE_CHECKING:
@@ -79,6 +79,8 @@ class Course:
         self.durable: Durable | None = None
         self.is_unlike = False
         """It is a durable one that hears something else, and must be refused."""
+        self.is_over = False
+        """It is a durable one that somebody else has taken or forgotten, and must be refused."""
         self.mistake = ""
         """What was not as it must be, while nodes were damaged."""
         self.is_doubted = False
@@ -131,6 +133,9 @@ class Course:
         if position is None and tick <= self.checks.truth.bounds(self.start, stream)[0]:
             self._fail(f"{what}, which was there before it began")
         self._pass(stream, tick - 1, what)
+        for earlier in self.position.keys() & self.checks.truth.streams:
+            if comes_after(stream, [earlier]):
+                self._pass(earlier, self.checks.truth.end(earlier), what)
 
     def told(self, cursor: Cursor) -> None:
         """There was nothing more up to here."""
@@ -142,7 +147,7 @@ class Course:
             self.position[stream] = max(tick, self.position.get(stream, tick))
 
     def missed(self, said: Missed) -> None:
-        """Exactly so many were not sent, or more of what is no longer kept or was lost."""
+        """Exactly as many were not sent, or more of what is no longer kept or was lost."""
         self.is_doubted = self.is_doubted or self.checks.is_damaged
         if self.checks.is_watching:
             self._check_missed(said)
@@ -150,13 +155,16 @@ class Course:
             self.position[stream] = max(tick, self.position.get(stream, tick))
 
     def _check_missed(self, said: Missed) -> None:
-        least, most = 0, self.checks.logs.lost(self.filter)
+        least, most, gone = 0, self.checks.logs.lost(self.filter), 0
         for stream, tick in said.cursor.items():
             lowest, highest = self._behind(stream)
+            gone += self.checks.gone(stream, self.position.get(stream, 0), tick)
             most += len(self._matching(stream, lowest, tick))
             least += len(self._matching(stream, highest, tick))
         if not (said.count <= most and least <= said.count + said.lost):
             self._fail(f"{self.name} has missed {least} to {most} events, and is told {said}")
+        if said.lost > gone:
+            self._fail(f"{self.name} is told {said}, and {gone} ticks are no longer kept")
 
     def skip(self, cursor: Cursor) -> None:
         """What lies before this, and was not told, is no longer kept or cannot be read; or what

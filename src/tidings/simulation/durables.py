@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from tidings.events import Filter
 from tidings.protocol import Subscribe
+from tidings.protocol.cursors import merged
 from tidings.protocol.requests import Cursor
 from tidings.simulation.courses import Course, Start
 
@@ -70,7 +71,7 @@ class Durable:
 
     def acknowledge(self, course: Course, cursor: Cursor) -> None:
         """Its owner tells the broker."""
-        self.latest.sent |= cursor
+        self.latest.sent = merged(self.latest.sent, cursor)
         self._pending.append((course, cursor))
 
     def confirm(self, course: Course) -> None:
@@ -78,17 +79,19 @@ class Durable:
         for number, (whose, cursor) in enumerate(self._pending):
             if whose is course:
                 del self._pending[number]
-                known = self.latest.confirmed
-                known |= {s: max(t, known.get(s, 0)) for s, t in cursor.items()}
+                self.latest.confirmed = merged(self.latest.confirmed, cursor)
                 return
 
     def taken(self, course: Course, simulation: Simulation, body: Subscribe) -> None:
         """The broker is about to be asked for it by somebody, or by its owner again."""
         self._pending.clear()
         node = simulation.nodes.get(self.at)
-        if node is None or body.heard is not None:
+        if node is None:
             return
         saved = node.from_log.subscriptions.saved.get(self.name)
+        course.is_over = body.heard is not None and (saved is None or saved.owner != body.owner)
+        if body.heard is not None:
+            return
         course.is_unlike = (  # anew each time: what made it so may be lost in a crash
             saved is not None and saved.filter != body.filter and not body.replace
         )
@@ -155,6 +158,12 @@ class Durable:
         """The broker is about to be told to forget it, by somebody who has it or had it once."""
         if self.is_had_by(course):
             self.tenures[""] = Tenure(self.latest.filter)
+
+    def gone(self, course: Course) -> None:
+        """The broker says that it has forgotten it: no crash brings it back."""
+        if self.is_had_by(course) and not self.checks.is_damaged:
+            self.latest = Tenure(course.filter)
+            self.tenures = {"": self.latest}
 
     def _check_saved(self, tenure: Tenure, saved: Cursor) -> None:
         """What the broker has saved was acknowledged, or is where it began."""

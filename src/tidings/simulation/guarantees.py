@@ -1,6 +1,7 @@
 """Guarantees: what must hold for publishers and subscribers, and between brokers, whatever breaks.
 
-- What was accepted is in the log, once, in the order of its publisher, after any crash.
+- What was accepted is in the log, once, in the order of its publisher, after any crash. What was
+  refused, or not advertised where it must be, is not, and its publisher knows which is which.
 - A subscription hears of every stream exactly what matches, from where it began, in order: see
   `courses`. What a client did not read is counted exactly; what it acknowledged it is not told
   again, and what it did not, it is.
@@ -20,7 +21,7 @@ an event when nothing is under way hears it, as long as no broker and no link ha
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import pairwise
+from itertools import combinations, pairwise
 from math import inf
 from typing import TYPE_CHECKING, Final
 
@@ -68,6 +69,11 @@ class Guarantees:
         """By the identity of a notification: the process that has published it, and its number."""
         self._accepted: dict[tuple[str, str], int] = {}
         self._refused: dict[str, set[int]] = {}
+        """By process: what a broker has decided to refuse, and may keep when it comes again."""
+        self._declined: dict[tuple[str, str], set[int]] = {}
+        """By node and process: what that was told is refused."""
+        self._offered: dict[tuple[str, str], set[int]] = {}
+        """By node and process: what came when it had advertised it."""
         self._made: dict[tuple[str, str], tuple[float, set[str]]] = {}
         """By node and name: when it was made there, and which others could not be asked then."""
         self._older: set[str] = set()
@@ -131,7 +137,7 @@ class Guarantees:
                 reading.course.excuse()
         for durable in self._durables.values():
             durable.latest.is_cut = True
-        for known in (self._numbers, self._authors, self._accepted):
+        for known in (self._numbers, self._authors, self._accepted, self._refused, self._declined):
             known.clear()
         self._older.update(self.simulation.stores)
 
@@ -147,6 +153,13 @@ class Guarantees:
         """A process publishes something under these numbers."""
         self._numbers.setdefault((at, instance), {}).update(numbered)
         self._authors |= {id(each): (instance, number) for number, each in numbered.items()}
+
+    def came(self, at: str, instance: str, body: Publish, ads: Iterable[Filter]) -> None:
+        """Publications come to a broker that keeps them; by now these are advertised."""
+        offered = self._offered.setdefault((at, instance), set())
+        for number, notification in enumerate(body.notifications, body.number):
+            if any(ad.matches(notification) for ad in ads):
+                offered.add(number)
 
     def published(self, client: Client, body: Publish) -> None:
         """A client hands events to its broker, where they are delivered at most once."""
@@ -189,6 +202,18 @@ class Guarantees:
         """
         self._refused.setdefault(instance, set()).add(number)
 
+    def believed(self, at: str, instance: str, numbers: Iterable[int]) -> None:
+        """A process takes these publications for kept."""
+        refused = self._refused.get(instance, set()).intersection(numbers)
+        if self.is_watching and refused and not refused <= set(self._logged(at, instance)):
+            self.fail(f"{instance} takes {sorted(refused)} for kept, which {at} has refused")
+
+    def declined(self, at: str, instance: str, number: int) -> None:
+        """A process is told that a publication is refused: it is not kept, and never will be."""
+        if self.is_watching:
+            self._declined.setdefault((at, instance), set()).add(number)
+            self._check_log(at, instance)
+
     def passed(self, event: Event) -> None:
         """A broker lets somebody know of an event: it is kept by then."""
         if self.is_watching and not self.truth.is_true(event):
@@ -196,15 +221,26 @@ class Guarantees:
 
     def _check_log(self, at: str, instance: str) -> None:
         """What a process has published up to an accepted number is in the log, and is its own."""
-        logs = self.simulation.stores[at].ever.values()
-        authors = [self._authors.get(id(event.notification)) for log in logs for event in log]
-        numbers = [each[1] for each in authors if each is not None and each[0] == instance]
+        numbers, whose = self._logged(at, instance), (at, instance)
         if any(a >= b for a, b in pairwise(numbers)):
             self.fail(f"{at} has logged {numbers} of {instance}, in this order")
-        accepted, said = self._accepted[at, instance], self._numbers.get((at, instance), {})
+        if declined := self._declined.get(whose, set()).intersection(numbers):
+            self.fail(f"{at} has logged {sorted(declined)} of {instance}, and told it otherwise")
+        settings = self.simulation.settings
+        if settings.advertisements is not None and settings.enforce:
+            unoffered = set(numbers) - self._offered.get(whose, set())
+            if unoffered:
+                self.fail(f"{at} has logged {sorted(unoffered)} of {instance}, not advertised")
+        accepted, said = self._accepted.get(whose, 0), self._numbers.get(whose, {})
         needed = {n for n in said if n <= accepted} - self._refused.get(instance, set())
         if not needed <= set(numbers):
             self.fail(f"{at} has accepted {sorted(needed)} of {instance}, and logged {numbers}")
+
+    def _logged(self, at: str, instance: str) -> list[int]:
+        """The numbers of a process that a broker has kept, in the order of its log."""
+        logs = self.simulation.stores[at].ever.values()
+        authors = [self._authors.get(id(event.notification)) for log in logs for event in log]
+        return [each[1] for each in authors if each is not None and each[0] == instance]
 
     # -- hearing -------------------------------------------------------------------------------
 
@@ -236,6 +272,12 @@ class Guarantees:
         for course in wanting:
             course.heard(event)
 
+    def gone(self, stream: str, since: int, upto: int) -> int:
+        """How many ticks behind one, up to another, are no longer kept, as far as is known."""
+        broker = broker_of(stream)
+        first = self.simulation.stores[broker].firsts[stream]
+        return max(0, (upto if broker in self._older else min(upto, first - 1)) - since)
+
     def doubted(self, client: Client) -> None:
         """A client is told that something may be wrong with what it has heard."""
         if self.is_watching:
@@ -247,9 +289,12 @@ class Guarantees:
         """A node is about to let a subscription in."""
         delivery = self.simulation.nodes[at].from_log
         name = body.durable
-        if self.is_watching and name is not None and name not in delivery.subscriptions.saved:
-            ways = () if body.home == "here" else delivery.reached.ways.streams
-            unasked = self.simulation.stores.keys() - {broker_of(stream) for stream in ways}
+        if name is not None and name not in delivery.subscriptions.saved:
+            reached = delivery.reached
+            asked = set() if body.home == "here" else {*reached.ways.streams}
+            if body.home == "sure":  # it is refused if one that it knows of cannot be asked
+                asked |= {*reached.known, *self.simulation.nodes[at].neighbours}
+            unasked = self.simulation.stores.keys() - set(map(broker_of, asked))
             self._made[at, name] = self.simulation.now, unasked
             self._check_homes(name, {at})
 
@@ -260,11 +305,11 @@ class Guarantees:
         """
         stores = self.simulation.stores.items()
         holders = holders | {node for node, s in stores if f"durable:{name}" in s.content}
-        holders -= self._older
-        for one in holders:
-            for other in holders - {one}:
-                if other not in self._unasked(one, name) and one not in self._unasked(other, name):
-                    self.fail(f"{name} lives at {one} and at {other}")
+        for one, other in combinations(sorted(holders - self._older), 2):
+            if self.is_watching and (
+                other not in self._unasked(one, name) and one not in self._unasked(other, name)
+            ):
+                self.fail(f"{name} lives at {one} and at {other}")
 
     def _unasked(self, at: str, name: str) -> set[str]:
         return self._made.get((at, name), (0.0, set()))[1]

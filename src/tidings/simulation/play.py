@@ -391,7 +391,7 @@ class Play:
 
 
 def bound(simulation: Simulation) -> float:
-    """Within so many seconds after the last fault all is exactly right.
+    """Seconds after the last fault within which all is exactly right.
 
     The tree has to be agreed on, leases of vanished clients have to end, a link that has been
     silent has to be tried again, digests have to be compared twice (a table that is repaired may
@@ -418,7 +418,7 @@ def bound(simulation: Simulation) -> float:
 
 
 def recovery_bound(simulation: Simulation) -> float:
-    """Within so many seconds after the last damage all is exactly right.
+    """Seconds after the last damage within which all is exactly right.
 
     A node audits itself with every check, and compares itself with its store and its host in the
     longest period. What was asked and lost is asked again after two of these. Then everything is as

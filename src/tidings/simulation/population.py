@@ -47,7 +47,7 @@ def written_out(scenario: Scenario) -> Scenario:
 
 
 def _times(random: Random, number: int, begin: float, end: float) -> list[float]:
-    """So many moments, in order; to the microsecond, by which machines agree."""
+    """This many moments, in order; to the microsecond, by which machines agree."""
     return sorted(round(random.uniform(begin, end), 6) for _ in range(number))
 
 

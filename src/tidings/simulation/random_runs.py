@@ -46,7 +46,7 @@ def random_scenario(
     steps: int = 60,
     duration: float = 20.0,
 ) -> Scenario:
-    """A scenario of so many steps; the same for the same arguments."""
+    """A scenario of this many steps; the same for the same arguments."""
     random = Random(f"{seed} {faults} {steps}")
     drawn = _Steps(random, Scenario(network=dict(network), settings=settings))
     kinds = _kinds(faults, settings)
@@ -99,7 +99,7 @@ def _kinds_at_most_once(faults: str, settings: Settings) -> dict[str, float]:
 
 
 def _kinds_logged(faults: str) -> dict[str, float]:
-    kinds = {"subscribe": 8.0, "unsubscribe": 3, "publish": 14, "ack": 5, "watch": 1, "unwatch": 1}
+    kinds = {"subscribe": 8.0, "unsubscribe": 3, "publish": 14, "ack": 5, "watch": 3, "unwatch": 1}
     kinds |= {"again": 1, "take": 2}
     if faults != "none":
         kinds |= {"stall": 2, "drain": 3}
@@ -218,7 +218,10 @@ _FIELDS: Final[dict[str, Callable[[_Steps], dict[str, Any]]]] = {
     "ack": lambda s: {"number": s._random.randrange(2)},
     "advertise": lambda s: {"id": s._one(*"abcd"), "filter": random_filter(s._random)},
     "unadvertise": lambda s: {"id": s._one(*"abcd")},
-    "watch": lambda s: {"id": s._one("v", "w"), "filter": random_filter(s._random)},
+    "watch": lambda s: {
+        "id": s._one("v", "w"),
+        "filter": s._one(_narrow, random_filter)(s._random),
+    },
     "unwatch": lambda s: {"id": s._one("v", "w")},
     "join": _Steps._node,
     "loss": lambda s: {"value": s._one(0.0, 0.1, 0.4)},
@@ -259,6 +262,11 @@ def random_filter(random: Random) -> str:
             "TRUE" if random.random() < 0.2 else f"x <= {low}",
         )
     )
+
+
+def _narrow(random: Random) -> str:
+    """A filter that may come to overlap nothing that is wanted."""
+    return f"x = {random.randrange(10)} AND s = '{random.choice('abc')}'"
 
 
 def random_event(random: Random) -> dict[str, Any]:

@@ -72,7 +72,7 @@ ACTIONS = {
     "split": "`client` publishes `event` and is taken for dead; it is back after `value` seconds",
     "leave": "`client` detaches",
     "vanish": "`client` crashes",
-    "crash": "`node` crashes; with `number`, after so many effects of its next input",
+    "crash": "`node` crashes; with `number`, after this many effects of its next input",
     "restart": "`node` comes back",
     "cut": "the link from `node` to `to` breaks, and both ends notice",
     "mute": "the link from `node` to `to` breaks, and nobody notices",
@@ -115,7 +115,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     events: Amount = 10.0
     """Published by all clients together, in a second."""
     churn: Amount = 0.0
-    """So many times a second somebody gives up a subscription for a new one."""
+    """Times a second that somebody gives up a subscription for a new one."""
     begin: Amount = 1.0
     """Clients join at the beginning and have subscribed by now; then events and churn set in."""
     advertise: bool = True
@@ -144,7 +144,7 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     corruptions: Amount = 0.0
     """Of what a node holds, in a minute."""
     outage: Amount = 2.0
-    """So many seconds, on average, a crash or a cut lasts."""
+    """Seconds that a crash or a cut lasts, on average."""
     begin: Amount = 1.0
     until: Amount | None = None
     """When the last of them sets in; else the end of the scenario."""

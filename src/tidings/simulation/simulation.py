@@ -71,7 +71,7 @@ class Conditions:
     loss: float = 0.0
     duplication: float = 0.0
     jitter: float = 0.0
-    """Up to so many seconds are added to a packet's latency, so that one may overtake another."""
+    """The most seconds added to a packet's latency, so that one may overtake another."""
     bandwidth: float = inf
     """Packets per second on a link of cost 1; a link of cost c carries a c-th of it."""
 
@@ -123,9 +123,9 @@ class Simulation:
         self.steps = 0
         self.traffic = Traffic()
         self.reading = 0.05
-        """Reading a log takes up to so many seconds."""
+        """Seconds that reading a log takes at most."""
         self.committing = 0.02 if self.hardships is None else self.hardships.committing
-        """A commit takes up to so many seconds."""
+        """Seconds that a commit takes at most."""
         self.nodes: dict[str, Node] = {}
         """Those that are up."""
         self.clients: dict[str, Client] = {}
