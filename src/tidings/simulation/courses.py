@@ -101,8 +101,11 @@ class Course:
         """From here on it hears everything.
 
         If the clocks differ by more than they may, the streams of a broker of which its own has
-        never heard begin when they like.
+        never heard begin when they like. A damaged node may know streams for others than they are:
+        then it begins where the node says.
         """
+        if self.checks.is_damaged:
+            self.position = {**cursor, **self.position}
         start, simulation = self.start, self.checks.simulation
         if not self.checks.is_watching or not start.is_now or start.highest is not None:
             return
