@@ -62,13 +62,12 @@ class Log(Generic[E]):
             for _ in range(count):
                 self._tail.popleft()
 
-    def recent(self, since: int, *, limit: int | None = None) -> list[E] | None:
-        """All events behind `since`, up to `limit`; None if the older ones must be read."""
+    def recent(self, since: int) -> list[E] | None:
+        """All events behind `since`; None if the older ones must be read."""
         skipped = len(self._tail) - (self.last - since)
         if skipped < 0:
             return None
-        stop = None if limit is None else skipped + limit
-        return list(islice(self._tail, skipped, stop))
+        return list(islice(self._tail, skipped, None))
 
     def tick_before(self, time: float) -> int | None:
         """The last tick before a time; None if that must be looked up in the store."""

@@ -68,6 +68,7 @@ class Guarantees:
         self._authors: dict[int, tuple[str, int]] = {}
         """By the identity of a notification: the process that has published it, and its number."""
         self._accepted: dict[tuple[str, str], int] = {}
+        """By node and process: up to which number that was told that all is kept."""
         self._refused: dict[str, set[int]] = {}
         """By process: what a broker has decided to refuse, and may keep when it comes again."""
         self._declined: dict[tuple[str, str], set[int]] = {}
@@ -165,8 +166,7 @@ class Guarantees:
         """A client hands events to its broker, where they are delivered at most once."""
         if not self.is_watching:
             return
-        settings = self.simulation.settings
-        is_free = settings.advertisements is None or not settings.enforce
+        is_free = not self._must_advertise
         is_at_rest = self._is_steady and self._has_tree() and self.simulation.is_settled
         for tick, notification in enumerate(body.notifications, body.number):
             ads = client.advertisements.values()
@@ -175,6 +175,12 @@ class Guarantees:
         if is_at_rest:
             ticks = range(body.number, body.number + len(body.notifications))
             self._said.must_be_heard(client.session, ticks)
+
+    @property
+    def _must_advertise(self) -> bool:
+        """Whether what was not advertised is refused."""
+        settings = self.simulation.settings
+        return settings.advertisements is not None and settings.enforce
 
     def _has_tree(self) -> bool:
         """Whether the first tree is agreed on by now."""
@@ -226,11 +232,9 @@ class Guarantees:
             self.fail(f"{at} has logged {numbers} of {instance}, in this order")
         if declined := self._declined.get(whose, set()).intersection(numbers):
             self.fail(f"{at} has logged {sorted(declined)} of {instance}, and told it otherwise")
-        settings = self.simulation.settings
-        if settings.advertisements is not None and settings.enforce:
-            unoffered = set(numbers) - self._offered.get(whose, set())
-            if unoffered:
-                self.fail(f"{at} has logged {sorted(unoffered)} of {instance}, not advertised")
+        unoffered = set(numbers) - self._offered.get(whose, set())
+        if self._must_advertise and unoffered:
+            self.fail(f"{at} has logged {sorted(unoffered)} of {instance}, not advertised")
         accepted, said = self._accepted.get(whose, 0), self._numbers.get(whose, {})
         needed = {n for n in said if n <= accepted} - self._refused.get(instance, set())
         if not needed <= set(numbers):

@@ -26,7 +26,7 @@ from tidings.simulation.violation import Violation
 _READING: Final = 0.05
 _COMMITTING: Final = 0.02
 _REST: Final = 3.0
-"""How long nothing may be said at rest of what is only said after something has changed."""
+"""Seconds of rest in which no way is told, and nothing is asked of another node."""
 _PART: Final = 0.2
 """How long it may take to fetch one event, where each is fetched alone."""
 
@@ -320,7 +320,7 @@ class Play:
         before = simulation.fetching
         simulation.run(simulation.now + (_REST if simulation.commits else 0.0))
         if simulation.fetching > before:
-            guarantees.fail(f"{simulation.fetching - before} messages of fetching at rest")
+            guarantees.fail(f"{simulation.fetching - before} questions, answers or ways at rest")
 
     def _check_zombies(self) -> None:
         """Of all instances under a name, one is left."""

@@ -132,7 +132,7 @@ class Simulation:
         self.lines: dict[str, Client] = {}
         """By session: those who are connected."""
         self.fetching = 0
-        """How much was said that is only said after something has changed."""
+        """Packets that tell ways, or ask another node and answer it: at rest there are none."""
         commits = not self.settings.at_most_once
         self.stores = {name: MemoryStore(name, is_fragile=commits) for name in topology.nodes}
         self.commits: dict[str, Commits] = {}
