@@ -359,12 +359,18 @@ def test_a_subscription_accepted_before_it_has_begun_everywhere(patch: Patch) ->
 
 def test_refusals_that_are_not_told_to_who_may_not_have_heard_of_them(patch: Patch) -> None:
     patch(Refusals, "of", lambda self, name: [])
-    assert is_caught("single", "covering", "advertisements", "crashes", part="for kept, which")
+    seeds = range(200)
+    assert is_caught(
+        "single", "covering", "advertisements", "crashes", seeds=seeds, part="for kept, which"
+    )
 
 
 def test_refusals_that_a_crash_makes_unknown(patch: Patch) -> None:
     patch(Refusals, "kept", lambda self, name, number: [])
-    assert is_caught("single", "covering", "advertisements", "crashes", part="for kept, which")
+    seeds = range(200)
+    assert is_caught(
+        "single", "covering", "advertisements", "crashes", seeds=seeds, part="for kept, which"
+    )
 
 
 def test_publications_kept_that_were_not_advertised(patch: Patch) -> None:

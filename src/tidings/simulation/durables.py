@@ -97,7 +97,7 @@ class Durable:
         )
         if not self.checks.is_watching or self.checks.is_damaged:
             if not course.is_unlike:  # all else is anybody's guess
-                self._take(course, {} if saved is None else saved.cursor, body)
+                self._take(course, None if saved is None else saved.cursor, body)
             return
         before = self.tenures.get("" if saved is None else saved.owner)
         if before is None:
@@ -118,10 +118,11 @@ class Durable:
         self.tenures = {**known, "" if saved is None else saved.owner: before, body.owner: now}
         self.latest = now
 
-    def _take(self, course: Course, saved: Cursor, body: Subscribe) -> None:
+    def _take(self, course: Course, saved: Cursor | None, body: Subscribe) -> None:
         """Somebody has it now, whoever had it before, and nothing is known of what was kept."""
-        course.position, start = _position(saved, body), self.latest.start
-        if start is not None and (body.since is None or isinstance(body.since, dict)):
+        course.position, start = _position(saved or {}, body), self.latest.start
+        goes_on = saved is not None and (body.since is None or isinstance(body.since, dict))
+        if goes_on and start is not None:
             course.start = replace(start, exact=dict(course.position))
         self.latest = Tenure(body.filter, course.start, course, is_cut=True)
 
