@@ -11,7 +11,7 @@ from time import monotonic
 from typing import Any, Final
 
 from tidings.client.connection import LARGEST, Connection
-from tidings.client.errors import AccessDenied, ConnectionFailed, Fenced
+from tidings.client.errors import AccessDenied, ConnectionFailed, ConnectionTimedOut, Fenced
 from tidings.protocol.addresses import Address, Url
 from tidings.protocol.requests import Refused
 from tidings.protocol.wire import ACCESS, Hello, Welcome
@@ -79,7 +79,7 @@ class Dialler:
                 left = until - monotonic()
                 if left <= 0:
                     hint = "\nIs it running? This starts one: tidings up"
-                    raise ConnectionFailed(
+                    raise type(problem)(
                         f"no broker can be reached at {problem}"
                         + (hint if _NOBODY in str(problem) else "")
                     ) from None
@@ -139,7 +139,9 @@ class Dialler:
             self.begin(connection, welcome)
             self._say(True, f"connected to broker {welcome.broker} at {address}")
             return connection
-        raise ConnectionFailed("; ".join(map(str, problems)))
+        all_late = all(isinstance(problem, ConnectionTimedOut) for problem in problems)
+        error = ConnectionTimedOut if all_late else ConnectionFailed
+        raise error("; ".join(map(str, problems)))
 
     def _say(self, is_connected: bool, what: str) -> None:
         _log.log(logging.INFO if is_connected else logging.WARNING, "%s", what)
@@ -167,9 +169,9 @@ async def dial(
             )
             connection.send([hello])
             greeting = await connection.greeting
-        return connection, _welcome(greeting, connection, address)
     except TimeoutError:
-        problem = ConnectionFailed(f"{address}: no answer within {within:g} seconds")
+        late = f"{address}: no answer within {within:g} seconds"
+        problem: ConnectionFailed = ConnectionTimedOut(late)
     except ssl.SSLCertVerificationError as failure:
         problem = ConnectionFailed(
             f"{address}: its certificate is not to be trusted: {failure.verify_message}"
@@ -184,6 +186,8 @@ async def dial(
         if connection is not None:
             connection.abort("given up")
         raise
+    else:
+        return connection, _welcome(greeting, connection, address)
     if connection is not None:
         connection.abort("given up")
     raise problem
@@ -193,9 +197,10 @@ def _welcome(greeting: Any, connection: Connection, address: Address) -> Welcome
     if isinstance(greeting, Welcome):
         connection.largest = greeting.limits.get("frame", LARGEST)
         return greeting
+    reason = connection.gone.result() if connection.gone.done() else "it does not greet"
+    connection.abort("given up")
     if isinstance(greeting, Refused):
         # A broker that is full or about to stop may let us in later; a wrong token stays wrong.
         error = AccessDenied if greeting.id == ACCESS else ConnectionFailed
         raise error(f"{address}: {greeting.reason}")
-    reason = connection.gone.result() if connection.gone.done() else "it does not greet"
     raise ConnectionFailed(f"{address}: {reason}")
