@@ -6,7 +6,7 @@
 True
 """
 
-from typing import TYPE_CHECKING
+TYPE_CHECKING = False  # as type checkers know it; `typing` takes longer to import than all this
 
 if TYPE_CHECKING:
     from tidings.client import (

@@ -439,23 +439,21 @@ asyncio.run(main())
 def test_a_durable_subscription_goes_on_after_kill_9(broker: BrokerProcess, run: Run) -> None:
     def read(from_: int) -> int:
         """Reads what must come next, and is killed when a hundred are acknowledged for sure."""
-        reader = subprocess.Popen(
-            [sys.executable, "-c", READER, broker.url],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert reader.stdout is not None
-        assert reader.stdout.readline() == "ready\n"
-        if from_ == 0:
-            run(publish(0, 250))
+        command = [sys.executable, "-c", READER, broker.url]
+        pipe = subprocess.PIPE
         heard = []
-        for line in reader.stdout:
-            if line == "kept\n":
-                break
-            heard.append(int(line))
-        reader.kill()
-        reader.communicate()
+        with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as reader:
+            try:
+                assert reader.stdout is not None
+                assert reader.stdout.readline() == "ready\n"
+                if from_ == 0:
+                    run(publish(0, 250))
+                for line in reader.stdout:
+                    if line == "kept\n":
+                        break
+                    heard.append(int(line))
+            finally:
+                reader.kill()
         assert heard == list(range(from_, from_ + len(heard)))
         return from_ + len(heard)
 

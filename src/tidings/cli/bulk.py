@@ -11,7 +11,8 @@ from pathlib import Path
 
 from tidings.cli.complaints import counted, lost, remark, remark_if_none
 from tidings.cli.progress import ProgressLine, progress
-from tidings.cli.subscribe import Printer, how_to_go_on, interrupt, line
+from tidings.cli.stopping import exit_code, interrupt
+from tidings.cli.subscribe import Printer, how_to_go_on, line
 from tidings.client import CursorTooOld, Event, Login, PlainClient, PlainSubscription
 from tidings.delivery.copies import addressee
 from tidings.events import Filter, Notification, TidingsError
@@ -48,7 +49,7 @@ def subscribe_in_bulk(
     if until not in (None, "now"):
         raise TidingsError("deliveries come later than events: with --bulk, there is --until now")
     signal.signal(signal.SIGTERM, interrupt)
-    printer = _BulkPrinter(sys.stdout.buffer, with_meta=with_meta)
+    printer, code = _BulkPrinter(sys.stdout.buffer, with_meta=with_meta), 0
     try:
         with (
             login.plain(on_status=lost) as client,
@@ -68,14 +69,15 @@ def subscribe_in_bulk(
                 if until is None:
                     chosen = chain(chosen, events)
                 printer.print_all(chosen, events, count)
-            except KeyboardInterrupt:
+            except KeyboardInterrupt as problem:
+                code = exit_code(problem)
                 printer.let_go()
-    except KeyboardInterrupt:
-        pass
+    except KeyboardInterrupt as problem:
+        code = exit_code(problem)
     except CursorTooOld as problem:
         raise how_to_go_on(problem) from None
     remark(counted(printer.count, "event"))
-    return 0
+    return code
 
 
 def _or_doubt(chosen: Iterator[Event], client: PlainClient, name: str) -> Iterator[Event]:
