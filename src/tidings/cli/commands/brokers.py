@@ -351,7 +351,7 @@ def network(
 @commands.command()
 def demo(
     seconds: Annotated[
-        float | None, option("--for SECONDS", "End after this time, else on Ctrl-C.", min=5.0)
+        float | None, option("--for SECONDS", "End after this time, else on Ctrl-C.", min=1.0)
     ] = None,
     rate: Annotated[float, option("--rate N", "Trades a second.", min=1.0)] = 100.0,
 ) -> None:
