@@ -227,6 +227,15 @@ def test_without_the_right_token_nobody_comes_in(tmp_path: Path, run: Run) -> No
         broker.stop()
 
 
+def test_a_broker_without_tls_says_so(broker: BrokerProcess, run: Run) -> None:
+    async def main() -> None:
+        async with tidings.connect(broker.url.replace("tidings", "tidings+tls")):
+            pass
+
+    with pytest.raises(tidings.ConnectionFailed, match="speaks no TLS: write tidings://"):
+        run(main())
+
+
 def test_over_tls(tmp_path: Path, run: Run) -> None:
     import trustme
 
@@ -250,6 +259,9 @@ def test_over_tls(tmp_path: Path, run: Run) -> None:
             run(main(None))
         with pytest.raises(tidings.TidingsError, match="cannot be used"):
             run(main(tmp_path / "nothing.pem"))
+        broker.url = broker.url.replace("tidings+tls", "tidings")
+        with pytest.raises(tidings.ConnectionFailed, match=r"only TLS: write tidings\+tls://"):
+            run(main(None))
     finally:
         broker.stop()
 
@@ -680,4 +692,5 @@ def test_reconnections_are_logged(
 
     run(main())
     assert "lost the connection" in caplog.text
-    assert caplog.text.count("connected to broker paris") == 2
+    assert caplog.text.count("connected to broker paris") == 1
+    assert caplog.text.count("connected again to broker paris") == 1

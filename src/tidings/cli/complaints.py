@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -46,10 +46,19 @@ def counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-def lost(is_connected: bool, what: str) -> None:
-    """Say that there is no connection, if so."""
-    if not is_connected:
-        remark(f"{what}; trying again")
+def connection_told() -> Callable[[bool, str], None]:
+    """What to be told with of a connection: says when it is lost, and when there is one again."""
+    is_lost = False
+
+    def told(is_connected: bool, what: str) -> None:
+        nonlocal is_lost
+        if is_connected and is_lost:
+            remark(what)
+        elif not is_connected:
+            remark(f"{what}; trying again")
+        is_lost = not is_connected
+
+    return told
 
 
 def clear_line() -> None:

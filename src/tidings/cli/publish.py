@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from typing import IO, Final
 
-from tidings.cli.complaints import complain, counted, lost, remark, shortened
+from tidings.cli.complaints import complain, connection_told, counted, remark, shortened
 from tidings.cli.match import arrivals
 from tidings.cli.progress import progress
 from tidings.cli.stopping import exit_code
@@ -38,7 +38,7 @@ def publish(
         )
     offered = None if advertise is None else Filter.parse(advertise)
     single = None if event is None else Notification.from_json(event)
-    with login.plain(name, lost) as client:
+    with login.plain(name, connection_told()) as client:
         if offered is not None:
             client.advertise(offered)
         if single is not None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import IO, TYPE_CHECKING, Final, Literal
 
-from tidings.cli.complaints import counted, lost, remark, remark_if_none
+from tidings.cli.complaints import connection_told, counted, remark, remark_if_none
 from tidings.cli.stopping import exit_code, interrupt
 from tidings.client import CursorTooOld, Event, Login, PlainClient, PlainSubscription
 from tidings.events import Filter, Notification, TidingsError
@@ -51,7 +51,7 @@ def subscribe(
     printer, code = Printer(sys.stdout.buffer, with_meta=with_meta), 0
     try:
         with (
-            login.plain(on_status=lost) as client,
+            login.plain(on_status=connection_told()) as client,
             _events(
                 client,
                 wanted,
@@ -87,7 +87,7 @@ def subscribe(
 
 def forget(durable: str, login: Login) -> None:
     """Let a broker forget a durable subscription; `TidingsError` if it knows none of this name."""
-    with login.plain(on_status=lost) as client:
+    with login.plain(on_status=connection_told()) as client:
         if not client.forget(durable):
             raise TidingsError(f"{client.broker} knows no durable subscription {durable!r}")
     remark(f"{durable} is forgotten")

@@ -120,13 +120,13 @@ class Dialler:
             # Not all clients of a broker that was restarted should come back at once.
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))
             try:
-                return await self._dial()
+                return await self._dial("connected again")
             except ConnectionFailed as problem:
                 _log.info("still no connection: %s", problem)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
-    async def _dial(self) -> Connection:
-        """Try all addresses once."""
+    async def _dial(self, done: str = "connected") -> Connection:
+        """Try all addresses once; `done` is what it says then."""
         problems: list[ConnectionFailed] = []
         for address in self._url.addresses:
             try:
@@ -137,14 +137,16 @@ class Dialler:
                 problems.append(problem)
                 continue
             self.begin(connection, welcome)
-            self._say(True, f"connected to broker {welcome.broker} at {address}")
+            self._say(True, f"{done} to broker {welcome.broker} at {address}")
             return connection
         all_late = all(isinstance(problem, ConnectionTimedOut) for problem in problems)
         error = ConnectionTimedOut if all_late else ConnectionFailed
         raise error("; ".join(map(str, problems)))
 
     def _say(self, is_connected: bool, what: str) -> None:
-        _log.log(logging.INFO if is_connected else logging.WARNING, "%s", what)
+        # A warning nobody has asked for is printed, and who hears of it by `on_status` says it.
+        is_known = is_connected or self._on_status is not None
+        _log.log(logging.INFO if is_known else logging.WARNING, "%s", what)
         if self._on_status is not None:
             try:
                 self._on_status(is_connected, what)
@@ -177,7 +179,7 @@ async def dial(
             f"{address}: its certificate is not to be trusted: {failure.verify_message}"
         )
     except ssl.SSLError as failure:
-        problem = ConnectionFailed(f"{address}: no TLS can be agreed on: {failure.reason}")
+        problem = ConnectionFailed(f"{address}: {_no_tls(failure)}")
     except ConnectionRefusedError:
         problem = ConnectionFailed(f"{address}: {_NOBODY}")
     except OSError as failure:
@@ -191,6 +193,12 @@ async def dial(
     if connection is not None:
         connection.abort("given up")
     raise problem
+
+
+def _no_tls(failure: ssl.SSLError) -> str:
+    if failure.reason == "WRONG_VERSION_NUMBER":  # of what is no TLS at all
+        return "the broker there speaks no TLS: write tidings:// instead of tidings+tls://"
+    return f"no TLS can be agreed on: {failure.reason}"
 
 
 def _welcome(greeting: Any, connection: Connection, address: Address) -> Welcome:
