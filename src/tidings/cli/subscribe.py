@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import IO, TYPE_CHECKING, Final, Literal
 
-from tidings.cli.complaints import connection_told, counted, remark, remark_if_none
+from tidings.cli.complaints import connection_told, counted, lacking, remark, remark_if_none
 from tidings.cli.stopping import exit_code, interrupt
 from tidings.client import CursorTooOld, Event, Login, PlainClient, PlainSubscription
 from tidings.events import Filter, Notification, TidingsError
@@ -114,11 +114,12 @@ def _events(
 
         opened = existing(folder)
         served(opened, wanted)
-    except TidingsError as problem:
+    except (TidingsError, ModuleNotFoundError) as problem:
         if lake is not None and since is not None:
             raise
         if lake is not None or since is not None:
-            remark(f"only what brokers still keep: {problem}")
+            why = lacking(problem) if isinstance(problem, ModuleNotFoundError) else problem
+            remark(f"only what brokers still keep: {why}")
         return client.subscribe(wanted, durable=durable, since=since, replace=replace, home=home)
     until = end if isinstance(end, datetime) else None
     events = History(
