@@ -125,8 +125,9 @@ def test_the_summary_tells_what_there_is_and_what_has_happened(small: Path) -> N
     (total,) = numbers(r"messages  ([\d,]+) between nodes", done.stdout)
     (control,) = numbers(r"([\d,]+) change tables", done.stdout)
     (events,) = numbers(r"([\d,]+) carry events", done.stdout)
+    (reading,) = numbers(r"([\d,]+) tell how far streams are", done.stdout)
     (others,) = numbers(r"([\d,]+) keep trees and tables right", done.stdout)
-    assert total == control + events + others
+    assert total == control + events + reading + others
     (published, delivered) = numbers(r"(\d+) published, (\d+) delivered", done.stdout)
     assert published == 88
     assert delivered > 0
