@@ -3,12 +3,13 @@
 What a fenced block is, its first word says:
 
 `python`    a session with `>>>`, or plain statements; a page's blocks share their names
+`python broker`   the same, with a broker that listens at `url`
 `console`   `$ command` lines, each followed by all that it prints, stdout and stderr together
 `filter`    a filter on a line of its own, and indented below it what is true of it
 `filter schema`   the same, with the schema of the `toml` block before it
 `json NAME`, `toml NAME`, `text NAME`   a file of that name, for the page's commands
 
-Run as a program, this file runs the Python of one page: in a process of its own, since a page
+Run as a module, this file runs the Python of one page: in a process of its own, since a page
 may register things.
 """
 
@@ -22,9 +23,11 @@ import sys
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
+from tests.client.brokers import BrokerProcess
 from tidings import Filter, FilterError, Notification, Schema
 
 ROOT = Path(__file__).parent.parent
@@ -201,27 +204,48 @@ def commands(text: str) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("page", [pytest.param(p, id=p.name) for p in PAGES])
 def test_python_of_a_page_does_what_it_shows(page: Path) -> None:
     run = subprocess.run(
-        [sys.executable, __file__, str(page)], capture_output=True, encoding="utf-8", timeout=60
+        [sys.executable, "-m", "tests.test_docs", str(page)],
+        cwd=ROOT,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
     )
     assert run.returncode == 0, run.stdout + run.stderr
 
 
 def run_python(page: Path) -> bool:
     """Whether all Python blocks of the page do what they show."""
-    names: dict[str, object] = {"__name__": "__page__"}
+    python = [block for block in blocks(page) if block.kind == "python"]
+    if all(block.label != "broker" for block in python):
+        return do_what_they_show(python, {})
+    with TemporaryDirectory() as folder:
+        broker = BrokerProcess(Path(folder))
+        broker.start()
+        try:
+            return do_what_they_show(python, {"url": broker.url})
+        finally:
+            broker.stop()
+
+
+def do_what_they_show(python: list[Block], given: dict[str, object]) -> bool:
+    """Whether these blocks of a page do, with the names that they are given."""
+    names = {"__name__": "__page__", **given}
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
-    for block in blocks(page):
-        if block.kind != "python":
-            continue
+    for block in python:
         if ">>>" in block.text:
             test = doctest.DocTestParser().get_doctest(
-                block.text, names, block.id, str(page), block.line - 1
+                block.text, names, block.id, str(block.page), block.line - 1
             )
             runner.run(test, clear_globs=False)
             names = test.globs
         else:
             exec(
-                compile("\n" * (block.line - 1) + block.text, str(page), "exec", dont_inherit=True),
+                compile(
+                    "\n" * (block.line - 1) + block.text,
+                    str(block.page),
+                    "exec",
+                    dont_inherit=True,
+                ),
                 names,
             )
     return runner.summarize().failed == 0

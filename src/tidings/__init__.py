@@ -6,7 +6,7 @@
 True
 """
 
-from typing import TYPE_CHECKING
+TYPE_CHECKING = False  # as type checkers know it; `typing` takes longer to import than all this
 
 if TYPE_CHECKING:
     from tidings.client import (
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         Client,
         ClientClosed,
         ConnectionFailed,
+        ConnectionTimedOut,
         CursorTooOld,
         Event,
         Fenced,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
         StreamWentBack,
         Subscription,
         SubscriptionRefused,
+        TimedOut,
         connect,
         connect_sync,
     )
@@ -69,6 +71,7 @@ __all__ = [
     "ClientClosed",
     "Conjunction",
     "ConnectionFailed",
+    "ConnectionTimedOut",
     "Constraint",
     "CursorTooOld",
     "Event",
@@ -91,6 +94,7 @@ __all__ = [
     "Subscription",
     "SubscriptionRefused",
     "TidingsError",
+    "TimedOut",
     "connect",
     "connect_sync",
 ]

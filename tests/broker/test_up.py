@@ -39,8 +39,9 @@ class Process:
         """Its exit code, and what it has logged."""
         self.process.send_signal(how)
         assert self.process.stderr is not None
-        logged = (await self.process.stderr.read()).decode()
-        return await self.process.wait(), logged
+        async with asyncio.timeout(60):
+            logged = (await self.process.stderr.read()).decode()
+            return await self.process.wait(), logged
 
 
 @asynccontextmanager

@@ -207,11 +207,11 @@ def running(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
     process = subprocess.Popen(
         [*PROGRAM, "match", *arguments], stdin=pipe, stdout=pipe, stderr=pipe
     )
-    try:
-        with process:
+    with process:
+        try:
             yield process
-    finally:
-        process.kill()
+        finally:
+            process.kill()  # before it is waited for, which `with` does
 
 
 def said(process: subprocess.Popen[bytes], line: str) -> bytes:
@@ -229,7 +229,7 @@ def test_a_match_is_printed_before_more_input_comes() -> None:
     with running("change < 0") as process:
         assert said(process, QUOTES[0]) == f"{QUOTES[0]}\n".encode()
         assert said(process, f"{QUOTES[2]}\n{QUOTES[1]}") == f"{QUOTES[1]}\n".encode()
-        out, err = process.communicate()
+        out, err = process.communicate(timeout=30)
         assert (out, err) == (b"", b"2 of 3 events matched\n")
         assert process.returncode == 0
 
@@ -240,7 +240,7 @@ def test_a_line_that_comes_in_pieces_is_one_event() -> None:
         process.stdin.write(b'{"a"')
         process.stdin.flush()
         assert said(process, ": 1}") == b'{"a": 1}\n'
-        process.communicate()
+        process.communicate(timeout=30)
 
 
 def test_a_reader_that_leaves_ends_the_program_quietly() -> None:

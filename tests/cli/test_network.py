@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from io import StringIO
+from pathlib import Path
 
 from rich.console import Console
 
 from tidings.broker.operations.status import LinkStatus, Status, StreamStatus
-from tidings.cli.network import NetworkStatus, _shown
+from tidings.cli.network import NetworkStatus, _draw, _shown
 
 
 def status(**more: object) -> Status:
@@ -29,6 +30,11 @@ def shown(found: Status) -> str:
 def test_warnings_are_shown_with_the_broker_that_gives_them() -> None:
     text = shown(status(warnings=("two brokers are named paris",)))
     assert "rome: two brokers are named paris" in text
+
+
+def test_one_broker_is_not_many(tmp_path: Path) -> None:
+    _draw(NetworkStatus({"rome": status()}, {}), tmp_path / "network.svg")
+    assert "1 broker<" in (tmp_path / "network.svg").read_text()
 
 
 def test_of_a_neighbour_its_current_stream_is_shown() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -34,10 +35,14 @@ def stopped(arguments: list[str], begun: Path, name: str, **environment: str) ->
         text=True,
         start_new_session=True,
     )
-    while not list(begun.glob(name)):
-        assert process.poll() is None, "it ended before it was stopped"
-    os.killpg(process.pid, signal.SIGINT)
-    _, said = process.communicate()
+    try:
+        while not list(begun.glob(name)):
+            assert process.poll() is None, "it ended before it was stopped"
+        os.killpg(process.pid, signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    finally:
+        with suppress(ProcessLookupError):  # as it should be
+            os.killpg(process.pid, signal.SIGKILL)
     told = [line for line in said.splitlines() if line and "events" not in line]  # how far it was
     return process.returncode, "\n".join(told)
 

@@ -11,6 +11,9 @@ from pathlib import Path
 
 PROGRAM = [sys.executable, "-m", "tidings.cli"]
 
+_programs: list[subprocess.Popen[str]] = []
+"""Those that were started and may still run."""
+
 
 class BrokerProcess:
     """`tidings up`, on a free port that it keeps."""
@@ -72,8 +75,8 @@ class BrokerProcess:
 
 
 def program(*arguments: str, url: str) -> subprocess.Popen[str]:
-    """`tidings` with arguments, as a process to talk with."""
-    return subprocess.Popen(
+    """`tidings` with arguments, as a process to talk with; it ends with its test at the latest."""
+    process = subprocess.Popen(
         [*PROGRAM, *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -81,3 +84,12 @@ def program(*arguments: str, url: str) -> subprocess.Popen[str]:
         text=True,
         env={**os.environ, "TIDINGS_URL": url, "PYTHONUNBUFFERED": "1"},
     )
+    _programs.append(process)
+    return process
+
+
+def end_programs() -> None:
+    """Kill what a test has started and not ended."""
+    while _programs:
+        with _programs.pop() as process:
+            process.kill()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.client.brokers import BrokerProcess
+from tests.client.brokers import BrokerProcess, end_programs
 
 LONGEST = 30.0
 
@@ -19,6 +19,12 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
     found.start()
     yield found
     found.stop()
+
+
+@pytest.fixture(autouse=True)
+def _no_program_outlives_its_test() -> Iterator[None]:
+    yield
+    end_programs()
 
 
 @pytest.fixture

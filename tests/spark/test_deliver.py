@@ -208,7 +208,7 @@ def command(broker: BrokerProcess, place: Path) -> Iterator[subprocess.Popen[byt
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+        process.communicate(timeout=60)
 
 
 def test_each_name_hears_of_each_event_once_though_all_is_killed(tmp_path: Path) -> None:

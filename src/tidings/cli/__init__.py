@@ -10,7 +10,22 @@ __all__ = ["main"]
 
 def main() -> None:
     """Run the command that the program's arguments name."""
-    from tidings.cli.app import app, have_streams
+    import sys
 
-    have_streams()
-    app(prog_name="tidings")
+    try:
+        from tidings.cli.app import app, have_streams
+
+        have_streams()
+        app(prog_name="tidings")
+    except KeyboardInterrupt:  # before the command could hear it
+        sys.exit(130)
+    finally:
+        _leave_quietly()
+
+
+def _leave_quietly() -> None:
+    """What is left to do is Python's, and an interrupt of that not worth a traceback."""
+    import signal
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)

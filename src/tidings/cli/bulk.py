@@ -9,9 +9,10 @@ from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 
-from tidings.cli.complaints import counted, lost, remark, remark_if_none
+from tidings.cli.complaints import connection_told, counted, remark, remark_if_none
 from tidings.cli.progress import ProgressLine, progress
-from tidings.cli.subscribe import Printer, how_to_go_on, interrupt, line
+from tidings.cli.stopping import exit_code, interrupt
+from tidings.cli.subscribe import Printer, how_to_go_on, line
 from tidings.client import CursorTooOld, Event, Login, PlainClient, PlainSubscription
 from tidings.delivery.copies import addressee
 from tidings.events import Filter, Notification, TidingsError
@@ -48,10 +49,10 @@ def subscribe_in_bulk(
     if until not in (None, "now"):
         raise TidingsError("deliveries come later than events: with --bulk, there is --until now")
     signal.signal(signal.SIGTERM, interrupt)
-    printer = _BulkPrinter(sys.stdout.buffer, with_meta=with_meta)
+    printer, code = _BulkPrinter(sys.stdout.buffer, with_meta=with_meta), 0
     try:
         with (
-            login.plain(on_status=lost) as client,
+            login.plain(on_status=connection_told()) as client,
             # First, so that nothing is delivered before somebody listens. An empty cursor: what
             # was delivered before anybody did comes, too.
             _copies(client, name, since or {}) as events,
@@ -68,14 +69,15 @@ def subscribe_in_bulk(
                 if until is None:
                     chosen = chain(chosen, events)
                 printer.print_all(chosen, events, count)
-            except KeyboardInterrupt:
+            except KeyboardInterrupt as problem:
+                code = exit_code(problem)
                 printer.let_go()
-    except KeyboardInterrupt:
-        pass
+    except KeyboardInterrupt as problem:
+        code = exit_code(problem)
     except CursorTooOld as problem:
         raise how_to_go_on(problem) from None
     remark(counted(printer.count, "event"))
-    return 0
+    return code
 
 
 def _or_doubt(chosen: Iterator[Event], client: PlainClient, name: str) -> Iterator[Event]:
@@ -109,7 +111,7 @@ def _copies(client: PlainClient, name: str, since: Beginning = None) -> PlainSub
 def cancel(name: str, login: Login) -> int:
     """End a bulk subscription; what was delivered so far is not for a later one of this name."""
     check_name(name)
-    with login.plain(on_status=lost) as client:
+    with login.plain(on_status=connection_told()) as client:
         why = _doubt(client, name)
         client.advertise(ALL)
         # In any case: `deliver` knows also what brokers no longer keep.
@@ -128,12 +130,12 @@ def register_many(filters: Path, login: Login, *, is_cancelled: bool) -> int:
     with progress() as shown:
         found = _named(filters, read_filters(filters, None, shown))
     what, told = "cancelled" if is_cancelled else "registered", ProgressLine()
-    with login.plain(on_status=lost) as client:
+    with login.plain(on_status=connection_told()) as client:
         client.advertise(ALL)
         full = [(addressee(client.principal, name), filter_) for name, filter_ in found]
         kept = client.publish_many(_registrations(full, what, told, is_cancelled=is_cancelled))
     told.clear()
-    remark(f"{kept:,} subscriptions {what}")
+    remark(f"{counted(kept, 'subscription')} {what}")
     return 0
 
 

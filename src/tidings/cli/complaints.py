@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -46,10 +46,19 @@ def counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-def lost(is_connected: bool, what: str) -> None:
-    """Say that there is no connection, if so."""
-    if not is_connected:
-        remark(f"{what}; trying again")
+def connection_told() -> Callable[[bool, str], None]:
+    """What to be told with of a connection: says when it is lost, and when there is one again."""
+    is_lost = False
+
+    def told(is_connected: bool, what: str) -> None:
+        nonlocal is_lost
+        if is_connected and is_lost:
+            remark(what)
+        elif not is_connected:
+            remark(f"{what}; trying again")
+        is_lost = not is_connected
+
+    return told
 
 
 def clear_line() -> None:
@@ -68,9 +77,34 @@ def shortened(text: str, most: int) -> str:
     return "".join(c if c.isprintable() else "·" for c in cut)
 
 
+_EXTRAS: Final = {
+    "deltalake": "lakes",
+    "matplotlib": "experiments",
+    "numba": "broker",
+    "numpy": "broker",
+    "pandas": "spark",
+    "prometheus_client": "broker",
+    "pyarrow": "lakes",
+    "pyspark": "spark",
+    "scipy": "experiments",
+}
+"""What brings each package that not everybody has."""
+
+
+def lacking(problem: ModuleNotFoundError, extra: str | None = None) -> str:
+    """What is not installed, and how to install it; any other module's absence is a mistake."""
+    package = (problem.name or "").partition(".")[0]
+    if package not in _EXTRAS:
+        raise problem
+    return f"{package} is not installed. Try: pip install 'tidings[{extra or _EXTRAS[package]}]'"
+
+
 @contextmanager
-def failures_told() -> Iterator[None]:
-    """Turn every expected failure of a command into a message and an exit code."""
+def failures_told(extra: str | None = None) -> Iterator[None]:
+    """Turn every expected failure of a command into a message and an exit code.
+
+    `extra` brings what the command needs, if that is more than what it may miss first.
+    """
     from tidings.events.errors import TidingsError
 
     try:
@@ -78,6 +112,8 @@ def failures_told() -> Iterator[None]:
         return
     except TidingsError as problem:
         complain(str(problem))
+    except ModuleNotFoundError as problem:
+        complain(lacking(problem, extra))
     except BrokenPipeError:
         _let_go_of_output()
         raise typer.Exit(_PIPE_CLOSED) from None

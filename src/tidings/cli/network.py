@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tidings.broker.operations.status import LinkStatus, Status, ask
+from tidings.cli.complaints import counted
 from tidings.cli.terminal import output
 from tidings.client.tls import tls_context
 from tidings.delivery.ages import FORGOTTEN, IDLE
@@ -246,5 +247,5 @@ def drawn(found: NetworkStatus) -> str:
         traffic={},
         tree=[(link.a, link.b) for pair, link in links.items() if ends[pair]],
         down=sorted(found.silent),
-        title=f"{len(found.brokers)} brokers",
+        title=counted(len(found.brokers), "broker"),
     )

@@ -8,15 +8,15 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from typing import IO, Final
 
-from tidings.cli.complaints import complain, counted, lost, remark, shortened
+from tidings.cli.complaints import complain, connection_told, counted, remark, shortened
 from tidings.cli.match import arrivals
 from tidings.cli.progress import progress
+from tidings.cli.stopping import exit_code
 from tidings.client import ClientClosed, Login, PlainClient
 from tidings.events import Filter, Notification, TidingsError
 
 PUBLISHED: Final = 0
 SOME_REFUSED: Final = 1
-_INTERRUPTED: Final = 128 + 2
 _COMPLAINTS: Final = 10
 _LONGEST_COMPLAINT: Final = 300
 
@@ -38,7 +38,7 @@ def publish(
         )
     offered = None if advertise is None else Filter.parse(advertise)
     single = None if event is None else Notification.from_json(event)
-    with login.plain(name, lost) as client:
+    with login.plain(name, connection_told()) as client:
         if offered is not None:
             client.advertise(offered)
         if single is not None:
@@ -61,9 +61,9 @@ def _publish_stdin(client: PlainClient, rate: float | None, *, strict: bool, ski
                 events if rate is None else paced(events, rate), on_refused=lines.refused
             )
             code = SOME_REFUSED if lines.bad else PUBLISHED
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as problem:
             client.flush()
-            kept, code = lines.sent - lines.turned_down, _INTERRUPTED
+            kept, code = lines.sent - lines.turned_down, exit_code(problem)
         seconds = time.monotonic() - began
     lines.report()
     pace = f" in {seconds:.1f} s, {kept / seconds:,.0f} a second" if seconds > 1 else ""

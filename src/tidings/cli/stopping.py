@@ -1,4 +1,9 @@
-"""Stopping: what Ctrl-C and SIGTERM do to the commands of the pipeline."""
+"""Stopping: what Ctrl-C and SIGTERM do to commands.
+
+One that is interrupted exits with 130, or 143 after SIGTERM, as a shell reports of a program that
+a signal has ended. Those that serve until they are stopped, brokers for example, exit with 0 when
+they have come to their end.
+"""
 
 from __future__ import annotations
 
@@ -31,18 +36,22 @@ def stops_told(how: str) -> Iterator[None]:
     """Ctrl-C and SIGTERM interrupt what is under way, and it is said how to go on."""
     before = signal.getsignal(signal.SIGTERM)
     with suppress(ValueError):
-        signal.signal(signal.SIGTERM, _interrupt)
+        signal.signal(signal.SIGTERM, interrupt)
     try:
         yield
     except KeyboardInterrupt as problem:
         remark(f"\nstopped; {how}")
-        number = problem.args[0] if problem.args else signal.SIGINT
-        raise typer.Exit(_SIGNALLED + number) from None
+        raise typer.Exit(exit_code(problem)) from None
     finally:
         with suppress(ValueError):
             signal.signal(signal.SIGTERM, before)
 
 
-def _interrupt(number: int, frame: FrameType | None) -> None:
+def exit_code(problem: KeyboardInterrupt) -> int:
+    """What a command exits with that was interrupted."""
+    return _SIGNALLED + int(problem.args[0] if problem.args else signal.SIGINT)
+
+
+def interrupt(number: int, frame: FrameType | None) -> None:
     """As Ctrl-C does, but it can be told which it was."""
     raise KeyboardInterrupt(number)

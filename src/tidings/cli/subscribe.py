@@ -6,10 +6,10 @@ import signal
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from types import FrameType
 from typing import IO, TYPE_CHECKING, Final, Literal
 
-from tidings.cli.complaints import counted, lost, remark, remark_if_none
+from tidings.cli.complaints import connection_told, counted, lacking, remark, remark_if_none
+from tidings.cli.stopping import exit_code, interrupt
 from tidings.client import CursorTooOld, Event, Login, PlainClient, PlainSubscription
 from tidings.events import Filter, Notification, TidingsError
 from tidings.events.encoding import encode_json
@@ -48,10 +48,10 @@ def subscribe(
         )
     remark_if_none(wanted)
     signal.signal(signal.SIGTERM, interrupt)
-    printer = Printer(sys.stdout.buffer, with_meta=with_meta)
+    printer, code = Printer(sys.stdout.buffer, with_meta=with_meta), 0
     try:
         with (
-            login.plain(on_status=lost) as client,
+            login.plain(on_status=connection_told()) as client,
             _events(
                 client,
                 wanted,
@@ -69,11 +69,12 @@ def subscribe(
                 remark(f"listening at {client.broker}; Ctrl-C ends")
             try:
                 printer.print_all(_until(events, end), events, count)
-            except KeyboardInterrupt:
+            except KeyboardInterrupt as problem:
+                code = exit_code(problem)
                 printer.let_go()
             missed, gone, doubted = events.missed, events.lost, events.doubted
-    except KeyboardInterrupt:
-        missed = gone = doubted = 0
+    except KeyboardInterrupt as problem:
+        code, missed, gone, doubted = exit_code(problem), 0, 0, 0
     except CursorTooOld as problem:
         raise how_to_go_on(problem) from None
     said = counted(printer.count, "event")
@@ -81,12 +82,12 @@ def subscribe(
     remark(said + (f", up to {gone:,} lost that no broker keeps any more" if gone else ""))
     if doubted:
         remark("a broker's memory was damaged meanwhile: some may be missing, or come twice")
-    return 0
+    return code
 
 
 def forget(durable: str, login: Login) -> None:
     """Let a broker forget a durable subscription; `TidingsError` if it knows none of this name."""
-    with login.plain(on_status=lost) as client:
+    with login.plain(on_status=connection_told()) as client:
         if not client.forget(durable):
             raise TidingsError(f"{client.broker} knows no durable subscription {durable!r}")
     remark(f"{durable} is forgotten")
@@ -113,11 +114,12 @@ def _events(
 
         opened = existing(folder)
         served(opened, wanted)
-    except TidingsError as problem:
+    except (TidingsError, ModuleNotFoundError) as problem:
         if lake is not None and since is not None:
             raise
         if lake is not None or since is not None:
-            remark(f"only what brokers still keep: {problem}")
+            why = lacking(problem) if isinstance(problem, ModuleNotFoundError) else problem
+            remark(f"only what brokers still keep: {why}")
         return client.subscribe(wanted, durable=durable, since=since, replace=replace, home=home)
     until = end if isinstance(end, datetime) else None
     events = History(
@@ -141,11 +143,6 @@ def _events(
 def how_to_go_on(problem: CursorTooOld) -> TidingsError:
     """What is gone, and what to type."""
     return TidingsError(f"{problem}\nTo go on with what is still kept: --since {problem.cursor}")
-
-
-def interrupt(number: int, frame: FrameType | None) -> None:
-    """As Ctrl-C does."""
-    raise KeyboardInterrupt
 
 
 def _end(until: str) -> datetime | Literal["now"]:

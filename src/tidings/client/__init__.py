@@ -12,6 +12,7 @@ from tidings.client.errors import (
     AdvertisementRefused,
     ClientClosed,
     ConnectionFailed,
+    ConnectionTimedOut,
     CursorTooOld,
     Fenced,
     OutcomeUnknown,
@@ -20,6 +21,7 @@ from tidings.client.errors import (
     RequestRefused,
     StreamWentBack,
     SubscriptionRefused,
+    TimedOut,
 )
 from tidings.client.event import Event
 from tidings.client.login import Login
@@ -34,6 +36,7 @@ __all__ = [
     "Client",
     "ClientClosed",
     "ConnectionFailed",
+    "ConnectionTimedOut",
     "CursorTooOld",
     "Event",
     "Fenced",
@@ -47,6 +50,7 @@ __all__ = [
     "StreamWentBack",
     "Subscription",
     "SubscriptionRefused",
+    "TimedOut",
     "Told",
     "connect",
     "connect_sync",

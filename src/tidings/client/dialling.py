@@ -11,7 +11,7 @@ from time import monotonic
 from typing import Any, Final
 
 from tidings.client.connection import LARGEST, Connection
-from tidings.client.errors import AccessDenied, ConnectionFailed, Fenced
+from tidings.client.errors import AccessDenied, ConnectionFailed, ConnectionTimedOut, Fenced
 from tidings.protocol.addresses import Address, Url
 from tidings.protocol.requests import Refused
 from tidings.protocol.wire import ACCESS, Hello, Welcome
@@ -79,7 +79,7 @@ class Dialler:
                 left = until - monotonic()
                 if left <= 0:
                     hint = "\nIs it running? This starts one: tidings up"
-                    raise ConnectionFailed(
+                    raise type(problem)(
                         f"no broker can be reached at {problem}"
                         + (hint if _NOBODY in str(problem) else "")
                     ) from None
@@ -120,13 +120,13 @@ class Dialler:
             # Not all clients of a broker that was restarted should come back at once.
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))
             try:
-                return await self._dial()
+                return await self._dial("connected again")
             except ConnectionFailed as problem:
                 _log.info("still no connection: %s", problem)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
-    async def _dial(self) -> Connection:
-        """Try all addresses once."""
+    async def _dial(self, done: str = "connected") -> Connection:
+        """Try all addresses once; `done` is what it says then."""
         problems: list[ConnectionFailed] = []
         for address in self._url.addresses:
             try:
@@ -137,12 +137,16 @@ class Dialler:
                 problems.append(problem)
                 continue
             self.begin(connection, welcome)
-            self._say(True, f"connected to broker {welcome.broker} at {address}")
+            self._say(True, f"{done} to broker {welcome.broker} at {address}")
             return connection
-        raise ConnectionFailed("; ".join(map(str, problems)))
+        all_late = all(isinstance(problem, ConnectionTimedOut) for problem in problems)
+        error = ConnectionTimedOut if all_late else ConnectionFailed
+        raise error("; ".join(map(str, problems)))
 
     def _say(self, is_connected: bool, what: str) -> None:
-        _log.log(logging.INFO if is_connected else logging.WARNING, "%s", what)
+        # A warning nobody has asked for is printed, and who hears of it by `on_status` says it.
+        is_known = is_connected or self._on_status is not None
+        _log.log(logging.INFO if is_known else logging.WARNING, "%s", what)
         if self._on_status is not None:
             try:
                 self._on_status(is_connected, what)
@@ -167,15 +171,15 @@ async def dial(
             )
             connection.send([hello])
             greeting = await connection.greeting
-        return connection, _welcome(greeting, connection, address)
     except TimeoutError:
-        problem = ConnectionFailed(f"{address}: no answer within {within:g} seconds")
+        late = f"{address}: no answer within {within:g} seconds"
+        problem: ConnectionFailed = ConnectionTimedOut(late)
     except ssl.SSLCertVerificationError as failure:
         problem = ConnectionFailed(
             f"{address}: its certificate is not to be trusted: {failure.verify_message}"
         )
     except ssl.SSLError as failure:
-        problem = ConnectionFailed(f"{address}: no TLS can be agreed on: {failure.reason}")
+        problem = ConnectionFailed(f"{address}: {_no_tls(failure)}")
     except ConnectionRefusedError:
         problem = ConnectionFailed(f"{address}: {_NOBODY}")
     except OSError as failure:
@@ -184,18 +188,27 @@ async def dial(
         if connection is not None:
             connection.abort("given up")
         raise
+    else:
+        return connection, _welcome(greeting, connection, address)
     if connection is not None:
         connection.abort("given up")
     raise problem
+
+
+def _no_tls(failure: ssl.SSLError) -> str:
+    if failure.reason == "WRONG_VERSION_NUMBER":  # of what is no TLS at all
+        return "the broker there speaks no TLS: write tidings:// instead of tidings+tls://"
+    return f"no TLS can be agreed on: {failure.reason}"
 
 
 def _welcome(greeting: Any, connection: Connection, address: Address) -> Welcome:
     if isinstance(greeting, Welcome):
         connection.largest = greeting.limits.get("frame", LARGEST)
         return greeting
+    reason = connection.gone.result() if connection.gone.done() else "it does not greet"
+    connection.abort("given up")
     if isinstance(greeting, Refused):
         # A broker that is full or about to stop may let us in later; a wrong token stays wrong.
         error = AccessDenied if greeting.id == ACCESS else ConnectionFailed
         raise error(f"{address}: {greeting.reason}")
-    reason = connection.gone.result() if connection.gone.done() else "it does not greet"
     raise ConnectionFailed(f"{address}: {reason}")

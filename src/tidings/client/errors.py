@@ -1,4 +1,8 @@
-"""What can go wrong between a client and its broker; every message is a sentence."""
+"""What can go wrong between a client and its broker; every message is a sentence.
+
+Each is a `TidingsError`, and also the built-in error that it is: `ConnectionError`,
+`PermissionError`, `TimeoutError`.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,19 @@ from tidings.protocol.cursors import cursor_text
 from tidings.protocol.requests import Refused
 
 
-class ConnectionFailed(TidingsError):  # noqa: N818
+class TimedOut(TidingsError, TimeoutError):  # noqa: N818
+    """What was waited for has not come in time."""
+
+
+class ConnectionFailed(TidingsError, ConnectionError):  # noqa: N818
     """No broker could be reached, or what answered is none that this client can talk to."""
 
 
-class AccessDenied(TidingsError):  # noqa: N818
+class ConnectionTimedOut(ConnectionFailed, TimedOut):
+    """No broker has answered in time."""
+
+
+class AccessDenied(TidingsError, PermissionError):  # noqa: N818
     """The broker does not let this client in, and says why: its token is wrong, for example."""
 
 

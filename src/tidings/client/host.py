@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from tidings.client.connection import Connection
 from tidings.client.dialling import PATIENCE, Dialler
-from tidings.client.errors import AccessDenied, ClientClosed, ConnectionFailed
+from tidings.client.errors import AccessDenied, ClientClosed, ConnectionFailed, ConnectionTimedOut
 from tidings.client.news import News
 from tidings.client.reading import Reading
 from tidings.client.receipts import settle
@@ -147,6 +147,7 @@ class SessionHost:
                     await self.wait(self.session.outbox)
         except TimeoutError:
             connection.abort("the broker does not open a session")
+            raise ConnectionTimedOut(connection.gone.result()) from None
         if connection.gone.done():
             error = AccessDenied if connection.is_denied else ConnectionFailed
             raise error(connection.gone.result())

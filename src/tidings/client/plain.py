@@ -5,7 +5,6 @@ An asyncio client runs in a thread of its own; calls from any thread are passed 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import (
     AsyncGenerator,
     AsyncIterator,
@@ -21,6 +20,7 @@ from typing import Any, Literal, TypeVar
 
 from tidings.client.belt import Belt
 from tidings.client.client import Client, connect
+from tidings.client.deadline import within
 from tidings.client.dialling import OnStatus
 from tidings.client.errors import ClientClosed
 from tidings.client.event import Event
@@ -96,11 +96,11 @@ class PlainClient(ClientState):
     def advertise(self, filter: Filter | str, timeout: float | None = None) -> None:
         """Say what this client will publish, so that it is carried only where it is wanted.
 
-        `TimeoutError` if the broker does not answer for `timeout` seconds.
+        `TimedOut` if the broker does not answer for `timeout` seconds.
         """
 
         async def advertised() -> None:
-            async with asyncio.timeout(timeout):
+            async with within(timeout):
                 await self._client.advertise(filter)
 
         self._thread.run(advertised())

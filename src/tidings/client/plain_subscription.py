@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from collections.abc import Awaitable, Iterator
 
+from tidings.client.deadline import within
 from tidings.client.errors import ClientClosed
 from tidings.client.event import DONE, Event
 from tidings.client.loop_thread import LoopThread
@@ -48,7 +48,7 @@ class PlainSubscription(SubscriptionState):
         return len(self._taken) + super().waiting
 
     def get(self, timeout: float | None = None) -> Event:
-        """The next event; `TimeoutError` if there is none for `timeout` seconds."""
+        """The next event; `TimedOut` if there is none for `timeout` seconds."""
         if not self._taken and not self._take(timeout):
             raise ClientClosed("the subscription is closed")
         return self._taken.popleft()
@@ -64,7 +64,7 @@ class PlainSubscription(SubscriptionState):
 
     def _take(self, timeout: float | None = None, *, or_live: bool = False) -> bool:
         async def taken() -> list[Event]:
-            async with asyncio.timeout(timeout):
+            async with within(timeout):
                 return await self._subscription.take(or_live=or_live)
 
         self._taken.extend(self._thread.run(taken()))

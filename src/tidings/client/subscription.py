@@ -17,6 +17,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeAlias
 
+from tidings.client.deadline import within
 from tidings.client.errors import ClientClosed, SubscriptionRefused, cannot_go_on
 from tidings.client.event import Acknowledger, Event
 from tidings.client.host import SessionHost
@@ -117,13 +118,13 @@ class Subscription(SubscriptionState):
     # -- events --------------------------------------------------------------------------------
 
     async def get(self, timeout: float | None = None) -> Event:
-        """The next event; `TimeoutError` if there is none for `timeout` seconds.
+        """The next event; `TimedOut` if there is none for `timeout` seconds.
 
         `ClientClosed` once the subscription is closed.
         """
         if self._reading.inbox:
             return self._next()
-        async with asyncio.timeout(timeout):
+        async with within(timeout):
             if await self._more():
                 return self._next()
         raise ClientClosed("the subscription is closed")

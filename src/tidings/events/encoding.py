@@ -7,6 +7,7 @@ are whole numbers of thousands of digits, which Python and others refuse to writ
 from __future__ import annotations
 
 import base64
+import json
 import math
 import re
 from collections.abc import Mapping
@@ -25,7 +26,20 @@ def decode_json(text: str | bytes) -> Any:
     except RecursionError:
         raise ValueError("JSON is nested too deeply") from None
     except (msgspec.MsgspecError, UnicodeError) as problem:
-        raise ValueError(f"not valid JSON: {problem}") from None
+        why = "half of a surrogate pair is no character" if _holds_half(text) else problem
+        raise ValueError(f"not valid JSON: {why}") from None
+
+
+def _holds_half(text: str | bytes) -> bool:
+    """Whether all that is wrong with a JSON text is half of a surrogate pair, as it stands or
+    escaped."""
+    try:
+        json.dumps(json.loads(text), ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return True
+    except (ValueError, RecursionError):
+        return False
+    return False
 
 
 def encode_json(plain: object) -> str:

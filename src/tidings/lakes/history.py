@@ -174,7 +174,7 @@ class History:
             yield event
 
     def get(self, timeout: float | None = None) -> Event:
-        """The next event; `TimeoutError` if there is none within these seconds."""
+        """The next event; `TimedOut` if there is none within these seconds."""
         event = self._next(timeout)
         if event is None:
             raise ClientClosed("the subscription is closed")

@@ -95,8 +95,8 @@ def test_what_is_given_counts_more_and_is_seen_from_where_we_are() -> None:
         ('name = "a b"', "line 1: a broker's name is 1 to 64 letters"),
         ("name = 'paris~2'", "line 1: a broker's name is 1 to 64 letters"),
         ("\nnam = 'x'", "line 2: there is no key 'nam' (did you mean 'name'?)"),
-        ("name = x", "Invalid value (at line 1, column 8)"),
-        ('listen = "here"\nlisten = "there"\n', "Cannot overwrite a value (at line 2"),
+        ("name = x", "line 1, column 8: Invalid value"),
+        ('listen = "here"\nlisten = "there"\n', "line 2, column 17: Cannot overwrite a value"),
         ('# where\nlisten = "127.0.0.1:x"', "line 2: an address is HOST:PORT"),
         ('listen = "127.0.0.1:70000"', "line 1: a port is a number up to 65535"),
         ('listen = "10.0.0.1:7411"', "line 1: anybody who reaches 10.0.0.1:7411"),
@@ -141,6 +141,35 @@ def test_a_mistake_is_told_with_its_line(text: str, said: str) -> None:
         Configuration.parse(text, file="paris.toml")
     assert str(told.value).startswith("paris.toml")
     assert said in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            'store = "a"\nname = "paris\ndrain = 1\n',
+            "line 2: a string has no end: a quote is missing",
+        ),
+        (
+            "store = 'a'\nname = 'paris\ndrain = 1\n",
+            "line 2: a string has no end: a quote is missing",
+        ),
+        ('store = "a"\nname = """paris\nrome', "line 2: a string has no end: a quote is missing"),
+        ('store = "a"\nname "paris"', "line 2, column 6: Expected '='"),
+        ('store = "a"\ndeliverers = [\n', "line 2: Invalid value"),
+    ],
+)
+def test_what_is_no_toml_is_told_with_its_line(text: str, said: str) -> None:
+    with pytest.raises(TidingsError) as caught:
+        Configuration.parse(text)
+    assert str(caught.value).startswith(f"tidings.toml, {said}")
+
+
+def test_a_mistake_in_an_option_is_not_laid_to_the_file() -> None:
+    with pytest.raises(TidingsError, match=r"^--listen: anybody who reaches 0\.0\.0\.0"):
+        Configuration.parse('listen = "127.0.0.1:1"', listen="0.0.0.0")
+    with pytest.raises(TidingsError, match=r"^--name: a broker's name"):
+        Configuration.parse("", name="")
 
 
 def test_tokens_or_client_certificates_allow_for_any_address() -> None:

@@ -64,7 +64,7 @@ async def test_requests_may_follow_hello_without_waiting_for_the_answer(tmp_path
         (struct.pack(">I", 4093), "a greeting has at most 4092"),
         (framed(msgspec.msgpack.encode({"not": "a list"})), ""),
         (b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", "frame"),
-        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "frame"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "it speaks TLS"),
         (b"\xff" * 5000, "frame"),
     ],
     ids=[

@@ -88,7 +88,8 @@ async def test_the_whole_network_is_found_from_any_broker_and_drawn(tmp_path: Pa
                 *("--draw", str(tmp_path / "network.svg")),
                 stdout=asyncio.subprocess.PIPE,
             )
-            shown = (await program.communicate())[0].decode()
+            async with asyncio.timeout(60):
+                shown = (await program.communicate())[0].decode()
             assert program.returncode == 0
             assert "london" in shown
             assert "in the tree" in shown

@@ -30,7 +30,7 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from tidings.broker.configuration.quantities import parse_duration, parse_size
-from tidings.broker.configuration.toml import described, line_of, nearest
+from tidings.broker.configuration.toml import described, line_of, nearest, unreadable
 from tidings.broker.tokens import is_hash
 from tidings.events import TidingsError
 from tidings.node import Settings
@@ -160,14 +160,16 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         try:
             plain = tomllib.loads(text)
         except tomllib.TOMLDecodeError as problem:
-            raise TidingsError(f"{file}: {problem}") from None
+            raise TidingsError(f"{file}{unreadable(problem, text)}") from None
         try:
             _convert_each(plain, "neighbours", str | NeighbourEntry)
             _convert_each(plain, "tokens", str)
             found: Configuration = _converted(plain | given, cls)
             found.check()
         except _MisplacedError as problem:
-            raise TidingsError(f"{file}{line_of(text, problem.place)}: {problem}") from None
+            option = problem.place[0] if problem.place else ""
+            where = f"--{option}" if option in given else f"{file}{line_of(text, problem.place)}"
+            raise TidingsError(f"{where}: {problem}") from None
         seen = found._seen_from(Path(file).parent)
         return msgspec.structs.replace(seen, store=given.get("store", seen.store))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from typing import Final, TypeAlias
@@ -15,6 +16,13 @@ Place: TypeAlias = tuple[str, ...]
 # Lines are found by hand, since neither tomllib nor tomlkit says where a value stands. If one is
 # not found, as in a text over several lines, no more than a line number is missing.
 _PART: Final = re.compile(r"\"[^\"]*\"|'[^']*'|[\w-]+")
+_WHERE: Final = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", re.DOTALL)
+_UNCLOSED: Final = (
+    "Found invalid character '\\n'",
+    "Illegal character '\\n'",
+    "Unterminated string",
+    'Expected "\'"',
+)
 _KEY: Final = re.compile(rf"\s*((?:{_PART.pattern})(?:\s*\.\s*(?:{_PART.pattern}))*)\s*=")
 
 
@@ -31,6 +39,37 @@ def line_of(text: str, place: Place) -> str:
         if number:
             return f", line {number}"
     return ""
+
+
+def unreadable(problem: tomllib.TOMLDecodeError, text: str) -> str:
+    """Where a text is no TOML, and why, in words that say what to do.
+
+    >>> try:
+    ...     tomllib.loads('store = "a"\\nname = "paris\\n')
+    ... except tomllib.TOMLDecodeError as problem:
+    ...     unreadable(problem, 'store = "a"\\nname = "paris\\n')
+    ', line 2: a string has no end: a quote is missing'
+    """
+    said = _WHERE.fullmatch(str(problem))
+    if said is None:
+        return f": {problem}"
+    what, line, column = said[1], said[2], said[3]
+    if what in _UNCLOSED:
+        what, column = "a string has no end: a quote is missing", None
+    column = f", column {column}" if column else ""
+    return f", line {line or _begins(str(problem), text)}{column}: {what}"
+
+
+def _begins(said: str, text: str) -> int:
+    """The line from which on it is wrong, if that was only noticed at the end."""
+    lines = text.splitlines()
+    for number in range(1, len(lines)):
+        try:
+            tomllib.loads("\n".join(lines[:number]))
+        except tomllib.TOMLDecodeError as problem:
+            if str(problem) == said:
+                return number
+    return max(1, len(lines))
 
 
 def _find(text: str, place: Place) -> int:

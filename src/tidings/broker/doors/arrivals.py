@@ -52,6 +52,8 @@ _PAUSE: Final = 1.0
 """Seconds without accepting after no more files could be opened."""
 _LINGER: Final = 1.0
 """Seconds that a refused arrival has to take the reason."""
+_TLS: Final = b"\x16"
+"""The first byte of whoever speaks TLS; no greeting of a sensible length has it."""
 _LINES: Final = 10
 """Refusals in a second that are logged one by one."""
 
@@ -114,6 +116,13 @@ class Arrival(asyncio.BufferedProtocol):
     def connection_lost(self, problem: Exception | None) -> None:
         self._arrivals.gone(self)
 
+    def speaks_plainly(self) -> bool:
+        """Whether it has said something that does not begin TLS."""
+        try:
+            return self.socket.recv(1, socket.MSG_PEEK) not in (b"", _TLS)
+        except OSError:
+            return False
+
     def is_whole(self) -> bool:
         """Whether all of the greeting can be read, or enough to see that it is none."""
         try:
@@ -127,6 +136,8 @@ def _missing(read: bytes | bytearray) -> int:
     if len(read) < LENGTH:
         return LENGTH - len(read)
     size = int.from_bytes(read[:LENGTH], "big")
+    if read[:1] == _TLS:
+        raise WireError("it speaks TLS, for which this broker has no certificate")
     if size > GREETING - LENGTH:
         raise WireError(
             f"a frame of {size} bytes is announced; a greeting has at most {GREETING - LENGTH}"
@@ -248,7 +259,9 @@ class Arrivals:
 
     def _said_something(self, arrival: Arrival) -> None:
         self._loop.remove_reader(arrival.socket)
-        if self._tls is None and arrival.is_whole():
+        if self._tls is not None and arrival.speaks_plainly():
+            self.refuse(arrival, "this broker speaks only TLS: write tidings+tls://")
+        elif self._tls is None and arrival.is_whole():
             self._read(arrival)
         elif self._is_free(arrival.origin):
             self._take_turn(arrival)
@@ -323,7 +336,7 @@ class Arrivals:
         self._tell(f"refused {who} at {arrival.address}: {reason}")
         frame = encode([Refused(id, reason)])
         if arrival.transport is None:
-            if self._tls is None:
+            if self._tls is None or arrival.speaks_plainly():
                 with contextlib.suppress(OSError):
                     arrival.socket.send(frame)
                     arrival.socket.recv(GREETING)  # what is left unread would undo the answer

@@ -107,6 +107,7 @@ def publish(
       0  all were published
       1  a line was wrong or refused
       2  nothing could be published: no broker, no access, or a wrong argument
+      130  Ctrl-C; what was read by then is published
 
     \b
     Examples:
@@ -180,8 +181,9 @@ def subscribe(
 ) -> None:
     """Print the events that a filter admits, as they happen or back through history.
 
-    Each event is a line of JSON. It goes on until Ctrl-C, unless --until or --count says when to
-    end. If the connection is lost, it is made anew, and no event is lost or told twice.
+    Each event is a line of JSON. It goes on until Ctrl-C, which makes the exit code 130, unless
+    --until or --count says when to end. If the connection is lost, it is made anew, and no event
+    is lost or told twice.
 
     Times are ISO 8601 (2026-11-15T12:00Z) or say how long ago (-10m, "2 hours ago"). A cursor is
     a place in the streams, as --with-meta prints it: --since CURSOR begins right behind it.
@@ -343,16 +345,13 @@ def network(
     with failures_told():
         from tidings.cli.network import show_network
 
-        try:
-            show_network(url, token=token, authority=authority, watch=watch, picture=draw)
-        except KeyboardInterrupt:
-            raise typer.Exit(0) from None
+        show_network(url, token=token, authority=authority, watch=watch, picture=draw)
 
 
 @commands.command()
 def demo(
     seconds: Annotated[
-        float | None, option("--for SECONDS", "End after this time, else on Ctrl-C.", min=5.0)
+        float | None, option("--for SECONDS", "End after this time, else on Ctrl-C.", min=1.0)
     ] = None,
     rate: Annotated[float, option("--rate N", "Trades a second.", min=1.0)] = 100.0,
 ) -> None:

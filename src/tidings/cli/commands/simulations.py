@@ -109,7 +109,7 @@ def experiment(
       tidings experiment rebeca-tables
       tidings experiment rebeca-tables --full --master spark://host:7077
     """
-    with failures_told():
+    with failures_told(extra="experiments"):
         from tidings.experiments import find
 
         chosen = None if name is None or listed else find(name)

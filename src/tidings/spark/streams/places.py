@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 
-from tidings.client import Client, Login
+from tidings.client import Client, ConnectionFailed, Login
 from tidings.events import Filter, TidingsError
 from tidings.protocol.cursors import read_cursor
 from tidings.protocol.requests import Cursor
@@ -96,6 +96,8 @@ def _ask(login: Login, question: Callable[[Client], Coroutine[Any, Any, _T]]) ->
 
     try:
         return asyncio.run(asked())
+    except ConnectionFailed:  # which may be a TimeoutError, too, and is worth another try
+        raise
     except TimeoutError:
         raise TidingsError(
             f"the broker at {login.url} has not said within {login.timeout:g} seconds where "
