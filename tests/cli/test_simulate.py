@@ -15,6 +15,8 @@ from typer.testing import CliRunner, Result
 from tests.cli.conftest import PROGRAM, Run
 from tidings.cli.app import app
 from tidings.delivery import AtMostOnce
+from tidings.delivery.reading import Reading
+from tidings.events import Filter
 from tidings.node import Settings
 from tidings.protocol import Event
 from tidings.protocol.parts import Neighbour, Port
@@ -214,6 +216,17 @@ def forget_to_tell(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def deliver_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker tells its readers of every fifth event once more."""
+    notify = Reading.notify
+
+    def repeated(reading: Reading, event: Event, filters: list[Filter]) -> None:
+        for _ in range(2 if event.tick % 5 == 0 else 1):
+            notify(reading, event, filters)
+
+    monkeypatch.setattr(Reading, "notify", repeated)
+
+
+def route_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A broker forgets which events it had, and deals with every fifth once more."""
     route = AtMostOnce._route
 
@@ -227,7 +240,7 @@ def deliver_again(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mistake", [forget_to_tell, deliver_again])
+@pytest.mark.parametrize("mistake", [forget_to_tell, deliver_again, route_again])
 @pytest.mark.parametrize("subscriptions", [2, 20])
 @pytest.mark.parametrize("advertisements", ["", '\nadvertisements = "covering"'])
 def test_a_broker_that_makes_mistakes_is_found_out_in_scenarios_of_any_size(
@@ -238,6 +251,8 @@ def test_a_broker_that_makes_mistakes_is_found_out_in_scenarios_of_any_size(
     advertisements: str,
 ) -> None:
     text = SMALL.replace("subscriptions = 2", f"subscriptions = {subscriptions}")
+    if mistake is route_again:
+        text = text.replace("tree = true", "tree = true\nat_most_once = true")
     small.write_text(text.replace("tree = true", f"tree = true{advertisements}"))
     mistake(monkeypatch)
     assert simulate(small, "--check").exit_code == 1

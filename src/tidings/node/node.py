@@ -69,7 +69,7 @@ class Node:
 
     >>> from tidings.events import Filter, Notification
     >>> from tidings.protocol import Publish
-    >>> node = Node("b1", Settings(at_most_once=True))
+    >>> node = Node("b1", Settings())
     >>> _ = node.start(now=0.0)
     >>> hears = Attach(subscriptions={"1": Filter.parse("price < 10")})
     >>> _ = node.handle(Request("carol", hears), now=1.0)
