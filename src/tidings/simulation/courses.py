@@ -136,6 +136,11 @@ class Course:
         if position is None and tick <= self.checks.truth.bounds(self.start, stream)[0]:
             self._fail(f"{what}, which was there before it began")
         self._pass(stream, tick - 1, what)
+        if self.start.is_now:  # one from the past begins in all epochs at once
+            self._check_earlier(stream, what)
+
+    def _check_earlier(self, stream: str, what: str) -> None:
+        """An epoch is read to its end before the next one."""
         for earlier in self.position.keys() & self.checks.truth.streams:
             if comes_after(stream, [earlier]):
                 self._pass(earlier, self.checks.truth.end(earlier), what)
