@@ -233,6 +233,7 @@ class Play:
         node = self.simulation.nodes.get(step.node)
         if node is not None:
             self.simulation.guarantees.damaged()
+            self.simulation.may_fail = True
             damage_tables(node, Random(step.number))
 
     def _damage(self, step: Step) -> None:
