@@ -38,7 +38,7 @@ from tidings.broker.operations.status import (
 from tidings.broker.operations.unused import Unused
 from tidings.broker.retention import Archived, LakeProgress
 from tidings.broker.store import SQLiteStore, StoreError
-from tidings.broker.tokens import Tokens
+from tidings.broker.token_file import TokenFile
 from tidings.delivery import Quota
 from tidings.delivery.ages import HOUR, principal_of
 from tidings.events import TidingsError
@@ -94,6 +94,7 @@ class Broker:
         self.gate: Gate
         self.arrivals: Arrivals
         self.links: Links
+        self.token_file: TokenFile
 
     async def __aenter__(self) -> Broker:
         await self.start()
@@ -101,6 +102,12 @@ class Broker:
 
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether it speaks only TLS."""
+        tls = self.configuration.tls
+        return tls is not None and tls.certificate is not None
 
     # -- the beginning -------------------------------------------------------------------------
 
@@ -113,6 +120,8 @@ class Broker:
     async def _start(self, stack: AsyncExitStack) -> None:
         configuration = self.configuration
         clients, strangers = self._places(_allow_many_files())
+        self.token_file = TokenFile(configuration)
+        self._authorities = certificates.Authorities(configuration.tls)
         listening = self._tls()
         store = await asyncio.to_thread(SQLiteStore, configuration.store, self.name)
         stack.callback(store.close)
@@ -126,6 +135,7 @@ class Broker:
             self.name,
             self.host,
             self._admission(neighbours),
+            self._authorities,
             msgspec.structs.replace(configuration.limits, connections=clients),
             self.status,
             lake=configuration.retention.lake,
@@ -143,7 +153,7 @@ class Broker:
         self.address = await self.arrivals.bind(configuration.address)
         if configuration.metrics is not None:
             asked = parse_address(configuration.metrics)
-            tokens = None if asked.is_loopback else Tokens(configuration.tokens)
+            tokens = None if asked.is_loopback else self.token_file.tokens
             exporter = Exporter(self.metrics, self.status, tokens=tokens)
             self.metrics_address = await _served(exporter, asked)
             stack.push_async_callback(exporter.close)
@@ -152,7 +162,8 @@ class Broker:
         self.arrivals.start()
         self.gate.start()
         host, port = self.address
-        self.links.start(f":{port}" if host in _UNSPECIFIED else str(self.address))
+        place = f":{port}" if host in _UNSPECIFIED else str(self.address)
+        self.links.start(f"tidings+tls://{place}" if self.is_encrypted else place)
         self._tasks = [
             asyncio.create_task(self._keep_trimming()),
             asyncio.create_task(self._keep_warning()),
@@ -194,20 +205,20 @@ class Broker:
 
     def _admission(self, neighbours: Collection[str]) -> Admission:
         """Lets in those who are neighbours at the time."""
-        tls = self.configuration.tls
         return Admission(
             self.name,
-            tokens=Tokens(self.configuration.tokens),
-            trusts_certificates=tls is not None and tls.authority is not None,
+            tokens=self.token_file.tokens,
+            authorities=self._authorities,
             neighbours=neighbours,
             deliverers=self.configuration.deliverers,
         )
 
     def _tls(self) -> ssl.SSLContext | None:
         tls = self.configuration.tls
-        if tls is None:
+        if tls is None or not self.is_encrypted:
             return None
-        return certificates.accepting(tls, needs_certificate=not self.configuration.tokens)
+        needed = self._authorities.admits_clients and self.token_file.tokens() is None
+        return certificates.accepting(tls, needs_certificate=needed)
 
     # -- while it runs -------------------------------------------------------------------------
 
@@ -254,8 +265,16 @@ class Broker:
                 for name in ("published", "kept", "delivered", "bytes_in", "bytes_out")
             }
             self._rates.sample(monotonic(), numbers)
+            self._look_at_tokens()
             self._tell_warnings()
             await asyncio.sleep(_SAMPLE)
+
+    def _look_at_tokens(self) -> None:
+        """End the connections whose token is known no longer, or has expired."""
+        self.token_file.look()
+        tokens = self.token_file.tokens()
+        if tokens is not None:
+            self.gate.check_tokens(tokens)
 
     def _tell_warnings(self) -> None:
         """Log what is new among the warnings."""
@@ -295,6 +314,8 @@ class Broker:
         """What the people who run it should know, though it goes on."""
         if self.host.raised is not None:
             yield self.host.raised
+        if self.token_file.trouble is not None:
+            yield self.token_file.trouble
         for name, ways in self._doubles():
             yield _double(name, ways)
         for name, (first, other) in self.links.contested.items():
