@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from tidings.client import (
         AccessDenied,
         AdvertisementRefused,
+        Certificates,
         Client,
         ClientClosed,
         ConnectionFailed,
@@ -67,6 +68,7 @@ else:
 __all__ = [
     "AccessDenied",
     "AdvertisementRefused",
+    "Certificates",
     "Client",
     "ClientClosed",
     "Conjunction",

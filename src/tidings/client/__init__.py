@@ -29,10 +29,12 @@ from tidings.client.plain import PlainClient, connect_sync
 from tidings.client.plain_subscription import PlainSubscription
 from tidings.client.reading import Told
 from tidings.client.subscription import Subscription
+from tidings.client.tls import Certificates
 
 __all__ = [
     "AccessDenied",
     "AdvertisementRefused",
+    "Certificates",
     "Client",
     "ClientClosed",
     "ConnectionFailed",

@@ -10,8 +10,12 @@ from collections.abc import Awaitable, Callable
 from time import monotonic
 from typing import Any, Final
 
+import msgspec
+
 from tidings.client.connection import LARGEST, Connection
 from tidings.client.errors import AccessDenied, ConnectionFailed, ConnectionTimedOut, Fenced
+from tidings.client.token import Token, token_of
+from tidings.events import TidingsError
 from tidings.protocol.addresses import Address, Url
 from tidings.protocol.requests import Refused
 from tidings.protocol.wire import ACCESS, Hello, Welcome
@@ -44,11 +48,13 @@ class Dialler:
         url: Url,
         hello: Hello,
         *,
+        token: Token,
         tls: ssl.SSLContext | None,
         on_status: OnStatus | None,
     ) -> None:
         self._url = url
         self._hello = hello
+        self._token = token
         self._tls = tls
         self._on_status = on_status
         self.begin: Callable[[Connection, Welcome], None] = lambda connection, welcome: None
@@ -70,6 +76,7 @@ class Dialler:
         """The first connection that passes the check; `ConnectionFailed` after `wait` seconds."""
         until = monotonic() + wait
         pause = _FIRST_PAUSE
+        token_of(self._token)  # if it cannot be read, that has nothing to do with the broker
         while True:
             try:
                 connection = await self._dial()
@@ -97,13 +104,20 @@ class Dialler:
                     f"another process has come under the name {self.name!r}; "
                     "what was being published may be kept or not"
                 )
-            if connection.is_denied:
+            if connection.is_denied and not self._has_another_token():
                 raise AccessDenied(connection.gone.result())
             self._say(False, f"lost the connection: {connection.gone.result()}")
             # A connection that does not last is no better than none.
             lasted = monotonic() - since > _LONGEST_PAUSE
             pause = _FIRST_PAUSE if lasted else min(2 * pause, _LONGEST_PAUSE)
             connection = await self._again(pause)
+
+    def _has_another_token(self) -> bool:
+        """Whether the file of the token has another one by now."""
+        try:
+            return token_of(self._token) != self._hello.token
+        except TidingsError:
+            return False
 
     async def _watch(self, connection: Connection) -> None:
         """Until the connection is gone."""
@@ -127,6 +141,10 @@ class Dialler:
 
     async def _dial(self, done: str = "connected") -> Connection:
         """Try all addresses once; `done` is what it says then."""
+        try:
+            self._hello = msgspec.structs.replace(self._hello, token=token_of(self._token))
+        except TidingsError as problem:
+            raise ConnectionFailed(str(problem)) from None
         problems: list[ConnectionFailed] = []
         for address in self._url.addresses:
             try:
