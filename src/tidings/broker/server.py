@@ -7,7 +7,7 @@ import logging
 import resource
 import ssl
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
 from importlib.metadata import version
@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import msgspec
 
-from tidings.broker.configuration import Configuration
+from tidings.broker.configuration import TLS, Configuration, NeighbourEntry
 from tidings.broker.doors import certificates
 from tidings.broker.doors.admission import Admission
 from tidings.broker.doors.arrivals import Arrivals
@@ -145,7 +145,7 @@ class Broker:
             neighbours,
             self.host,
             connection=self.gate.dialled,
-            trust=certificates.dialling(configuration.tls),
+            trust=_trust(configuration.tls),
         )
         self.host.start(configuration.neighbours)
         self.arrivals = Arrivals(self.gate.greeted, self.metrics, tls=listening, most=strangers)
@@ -378,6 +378,14 @@ class Broker:
             _log.error("stopped before all was kept: %s", self.host.trouble or "the disk is slow")
         await self.gate.close(max(0.5, drain - (monotonic() - begun)))
         await self._open.aclose()
+
+
+def _trust(tls: TLS | None) -> Callable[[NeighbourEntry], ssl.SSLContext]:
+    """A neighbour is shown the broker's certificate, if not a token instead."""
+    with_token, with_certificate = (
+        certificates.dialling(tls, shows_certificate=shows) for shows in (False, True)
+    )
+    return lambda neighbour: with_token if neighbour.own_token_file else with_certificate
 
 
 def _lake(configuration: Configuration, archived: Archived | None) -> LakeProgress | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from time import monotonic
@@ -48,19 +49,24 @@ def show_network(login: Login, *, watch: bool, picture: Path | None) -> None:
     """Print what a broker and all that can be reached from it say about themselves."""
     where = parse_url(login.url)
     start = Place(where.addresses[0], where.is_encrypted)
-    token, trust = token_of(login.token), trusting(login.tls)
+    ask = asker(token_of(login.token), trusting(login.tls))
     if picture is not None and not picture.parent.is_dir():
         raise TidingsError(f"{picture}: there is no folder {picture.parent}")
-
-    def ask(place: Place) -> Awaitable[Status]:
-        return ask_status(place.address, token=token, trust=trust if place.is_encrypted else None)
-
     if watch:
         asyncio.run(_watch(start, ask, picture))
         return
     found = asyncio.run(explore(start, ask))
     _draw(found, picture)
     output().print(_shown(found))
+
+
+def asker(token: str | None = None, trust: ssl.SSLContext | None = None) -> Asker:
+    """Asks all brokers with the same token, and the same certificates where they speak TLS."""
+
+    def ask(place: Place) -> Awaitable[Status]:
+        return ask_status(place.address, token=token, trust=trust if place.is_encrypted else None)
+
+    return ask
 
 
 async def _watch(start: Place, ask: Asker, picture: Path | None) -> None:

@@ -71,8 +71,9 @@ class NeighbourEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     role: Role = "peer"
     """What it is to this broker, in a hierarchy."""
     own_token_file: str | None = None
-    """The file with the token of this broker, which it shows to the neighbour when it dials. (What
-    the neighbour shows when *it* dials is known by its hash under [tokens].)"""
+    """The file with the token of this broker, which it shows to the neighbour when it dials, in the
+    place of its certificate. (What the neighbour shows when *it* dials is known by its hash under
+    [tokens].)"""
     server_name: str | None = None
     """The host that its certificate is made out to, if that is not the one in its address."""
 

@@ -75,11 +75,12 @@ def accepting(tls: TLS, *, needs_certificate: bool) -> ssl.SSLContext:
     return context
 
 
-def dialling(tls: TLS | None) -> ssl.SSLContext:
+def dialling(tls: TLS | None, *, shows_certificate: bool) -> ssl.SSLContext:
     """For neighbours, whose authority is theirs alone; without one, as the system trusts."""
     if tls is None:
         return ssl.create_default_context()
-    context = _loaded(ssl.PROTOCOL_TLS_CLIENT, tls)
+    shown = tls if shows_certificate else TLS()
+    context = _loaded(ssl.PROTOCOL_TLS_CLIENT, shown)
     if tls.neighbour_authority is not None:
         _trust(context, tls.neighbour_authority)
     else:

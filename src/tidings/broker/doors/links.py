@@ -63,9 +63,10 @@ class Links:
         host: Host,
         *,
         connection: Callable[[Callable[[Connection], None]], Connection],
-        trust: ssl.SSLContext | None,
+        trust: Callable[[NeighbourEntry], ssl.SSLContext],
     ) -> None:
-        """`neighbours` are those that were configured, and change as the links do."""
+        """`neighbours` are those that were configured, and change as the links do; `trust` says
+        how to talk TLS to one."""
         self._name = name
         self._neighbours = neighbours
         self._configured = dict(neighbours)
@@ -339,7 +340,7 @@ class Links:
                 await asyncio.get_running_loop().create_connection(
                     lambda: connection,
                     *address,
-                    ssl=self._trust if is_encrypted else None,
+                    ssl=self._trust(neighbour) if is_encrypted else None,
                     server_hostname=named,
                 )
                 messages = await answered
