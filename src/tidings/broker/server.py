@@ -217,8 +217,7 @@ class Broker:
         tls = self.configuration.tls
         if tls is None or not self.is_encrypted:
             return None
-        needed = self._authorities.admits_clients and self.token_file.tokens() is None
-        return certificates.accepting(tls, needs_certificate=needed)
+        return certificates.accepting(tls)
 
     # -- while it runs -------------------------------------------------------------------------
 

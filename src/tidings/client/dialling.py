@@ -14,6 +14,7 @@ import msgspec
 
 from tidings.client.connection import LARGEST, Connection
 from tidings.client.errors import AccessDenied, ConnectionFailed, ConnectionTimedOut, Fenced
+from tidings.client.tls import tls_trouble
 from tidings.client.token import Token, token_of
 from tidings.events import TidingsError
 from tidings.protocol.addresses import Address, Url
@@ -192,12 +193,8 @@ async def dial(
     except TimeoutError:
         late = f"{address}: no answer within {within:g} seconds"
         problem: ConnectionFailed = ConnectionTimedOut(late)
-    except ssl.SSLCertVerificationError as failure:
-        problem = ConnectionFailed(
-            f"{address}: its certificate is not to be trusted: {failure.verify_message}"
-        )
     except ssl.SSLError as failure:
-        problem = ConnectionFailed(f"{address}: {_no_tls(failure)}")
+        problem = ConnectionFailed(f"{address}: {tls_trouble(failure)}")
     except ConnectionRefusedError:
         problem = ConnectionFailed(f"{address}: {_NOBODY}")
     except OSError as failure:
@@ -207,19 +204,15 @@ async def dial(
             connection.abort("given up")
         raise
     else:
-        return connection, _welcome(greeting, connection, address)
+        return connection, _welcome(greeting, connection, address, is_encrypted=tls is not None)
     if connection is not None:
         connection.abort("given up")
     raise problem
 
 
-def _no_tls(failure: ssl.SSLError) -> str:
-    if failure.reason == "WRONG_VERSION_NUMBER":  # of what is no TLS at all
-        return "the broker there speaks no TLS: write tidings:// instead of tidings+tls://"
-    return f"no TLS can be agreed on: {failure.reason}"
-
-
-def _welcome(greeting: Any, connection: Connection, address: Address) -> Welcome:
+def _welcome(
+    greeting: Any, connection: Connection, address: Address, *, is_encrypted: bool
+) -> Welcome:
     if isinstance(greeting, Welcome):
         connection.largest = greeting.limits.get("frame", LARGEST)
         return greeting
@@ -229,4 +222,6 @@ def _welcome(greeting: Any, connection: Connection, address: Address) -> Welcome
         # A broker that is full or about to stop may let us in later; a wrong token stays wrong.
         error = AccessDenied if greeting.id == ACCESS else ConnectionFailed
         raise error(f"{address}: {greeting.reason}")
+    if greeting is None and is_encrypted:
+        reason += ", as it does if it does not trust a certificate that it is shown"
     raise ConnectionFailed(f"{address}: {reason}")

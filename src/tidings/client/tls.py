@@ -65,6 +65,15 @@ def trusting(tls: Tls) -> ssl.SSLContext:
     return context
 
 
+def tls_trouble(problem: ssl.SSLError) -> str:
+    """Why no TLS could be agreed on with a broker."""
+    if isinstance(problem, ssl.SSLCertVerificationError):
+        return f"its certificate is not to be trusted: {problem.verify_message}"
+    if problem.reason == "WRONG_VERSION_NUMBER":  # of what is no TLS at all
+        return "the broker there speaks no TLS: write tidings:// instead of tidings+tls://"
+    return f"no TLS can be agreed on: {problem.reason or problem}"
+
+
 def _why(problem: OSError) -> str:
     if isinstance(problem, ssl.SSLError):
         return problem.reason or str(problem)

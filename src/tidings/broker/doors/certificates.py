@@ -61,8 +61,9 @@ class Authorities:
         )
 
 
-def accepting(tls: TLS, *, needs_certificate: bool) -> ssl.SSLContext:
-    """For those who connect. They must show a certificate if nothing else says who they are."""
+def accepting(tls: TLS) -> ssl.SSLContext:
+    """For those who connect. Who shows no certificate may still greet, and is told what is missing;
+    TLS alone would only hang up."""
     context = _loaded(ssl.PROTOCOL_TLS_SERVER, tls)
     # A conversation that is resumed would not say again who has signed the certificate.
     context.num_tickets = 0
@@ -71,7 +72,7 @@ def accepting(tls: TLS, *, needs_certificate: bool) -> ssl.SSLContext:
     for authority in authorities:
         _trust(context, authority)
     if authorities:
-        context.verify_mode = ssl.CERT_REQUIRED if needs_certificate else ssl.CERT_OPTIONAL
+        context.verify_mode = ssl.CERT_OPTIONAL
     return context
 
 

@@ -27,6 +27,7 @@ from typing import Any, Final
 from tidings.broker.configuration import NeighbourEntry
 from tidings.broker.doors.connection import Connection
 from tidings.broker.host import Host
+from tidings.client.tls import tls_trouble
 from tidings.events import TidingsError
 from tidings.overlay import Role
 from tidings.protocol import LinkDown, LinkUp, Received, Refused
@@ -298,7 +299,7 @@ class Links:
                 try:
                     await self._dial(name, address, neighbour)
                     continue
-                except (OSError, TidingsError, TimeoutError, ssl.SSLError) as problem:
+                except (OSError, TidingsError, TimeoutError) as problem:
                     what = str(problem) or type(problem).__name__
                     if what != told and not self.is_up(name):
                         _log.warning("cannot link with %s at %s: %s", name, address, what)
@@ -347,11 +348,9 @@ class Links:
             if refusal == [None]:
                 return
             raise TidingsError(refusal[0] if refusal and refusal[0] else _reason(messages, name))
-        except ssl.SSLCertVerificationError as problem:
+        except ssl.SSLError as problem:
             connection.forget()
-            raise TidingsError(
-                f"its certificate is not to be trusted: {problem.verify_message}"
-            ) from None
+            raise TidingsError(tls_trouble(problem)) from None
         except BaseException:
             connection.forget()
             raise
