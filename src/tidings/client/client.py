@@ -66,8 +66,9 @@ def connect(
     for each connection. `tls` is for `tidings+tls://`: the file of the authority that has signed
     the broker's certificate, or `Certificates`, or a context.
 
-    If no broker answers, `ConnectionFailed` is raised after `wait` seconds of trying. A
-    connection that is lost later is made anew, as often as need be; `on_status` hears of it.
+    If no broker answers, `ConnectionFailed` is raised after `wait` seconds of trying, which may be
+    `math.inf`. A connection that is lost later is made anew, as often as need be; `on_status` hears
+    of it, and of the first attempt if that is in vain and another one follows.
     """
     where = parse_url(url)
     hello = Hello(VERSION, "client", name or secrets.token_hex(8), None, {})

@@ -76,7 +76,7 @@ class Dialler:
     ) -> Connection:
         """The first connection that passes the check; `ConnectionFailed` after `wait` seconds."""
         until = monotonic() + wait
-        pause = _FIRST_PAUSE
+        pause, is_told = _FIRST_PAUSE, False
         token_of(self._token)  # if it cannot be read, that has nothing to do with the broker
         while True:
             try:
@@ -91,6 +91,9 @@ class Dialler:
                         f"no broker can be reached at {problem}"
                         + (hint if _NOBODY in str(problem) else "")
                     ) from None
+                if not is_told:
+                    is_told = True
+                    self._tell(False, f"no broker can be reached yet at {problem}")
                 await asyncio.sleep(min(pause, left))
                 pause = min(2 * pause, 1.0)
 
@@ -166,6 +169,9 @@ class Dialler:
         # A warning nobody has asked for is printed, and who hears of it by `on_status` says it.
         is_known = is_connected or self._on_status is not None
         _log.log(logging.INFO if is_known else logging.WARNING, "%s", what)
+        self._tell(is_connected, what)
+
+    def _tell(self, is_connected: bool, what: str) -> None:
         if self._on_status is not None:
             try:
                 self._on_status(is_connected, what)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from pathlib import Path
 from typing import Annotated
 
@@ -103,6 +104,9 @@ def publish(
     name: Annotated[
         str | None, option("--name NAME", "The session's name, else a random one.")
     ] = None,
+    wait: Annotated[
+        bool, option("--wait", "Wait for a broker that is not there yet, until Ctrl-C.")
+    ] = False,
     strict: Annotated[bool, option("--strict", "Stop at the first line that is wrong.")] = False,
     resume: Annotated[
         bool, option("--resume", "Leave out what was published before under this --name.")
@@ -112,7 +116,8 @@ def publish(
 
     Events are JSON objects, one on each line: plain attributes or CloudEvents. They are sent as
     they come; the command ends when all of them are on the broker's disk. If the connection is
-    lost meanwhile, it is made anew, and each event is still published once.
+    lost meanwhile, it is made anew, and each event is still published once. A broker that cannot
+    be reached at the beginning is an error, or with --wait is waited for.
 
     A line that is no event, or that the broker refuses, is reported on stderr with its number,
     and the others are published.
@@ -134,13 +139,15 @@ def publish(
       tail -f quotes.jsonl | tidings publish --url tidings://broker.example:7411
       tidings publish --rate 100 --advertise "EXISTS symbol" < quotes.jsonl
       tidings publish --name import-7 --resume < quotes.jsonl
+      tidings publish --wait '{"started": true}'
     """
     with failures_told():
         from tidings.cli.publish import publish
 
+        patience = inf if wait else 0.0
         code = publish(
             event,
-            login(url, token, token_file, authority, certificate, key),
+            login(url, token, token_file, authority, certificate, key, wait=patience),
             name=name,
             advertise=advertise,
             rate=rate,
