@@ -217,6 +217,8 @@ def test_configurations_that_a_page_shows_are_right(block: Block, tmp_path: Path
     file.write_text(block.text, encoding="utf-8")
     if block.label == "tokens.toml":
         assert len(load_tokens(str(file))) > 0
+    elif block.label == "schema.toml":
+        assert Schema.load(file).attributes
     else:
         Configuration.load(file)
 

@@ -41,7 +41,7 @@ from tidings.broker.store import SQLiteStore, StoreError
 from tidings.broker.token_file import TokenFile
 from tidings.delivery import Quota
 from tidings.delivery.ages import HOUR, principal_of
-from tidings.events import TidingsError
+from tidings.events import Schema, TidingsError
 from tidings.node import Node
 from tidings.overlay import Tree
 from tidings.protocol import Span
@@ -122,6 +122,7 @@ class Broker:
         clients, strangers = self._places(_allow_many_files())
         self.token_file = TokenFile(configuration)
         self._authorities = certificates.Authorities(configuration.tls)
+        schema = None if configuration.schema is None else Schema.load(configuration.schema)
         listening = self._tls()
         store = await asyncio.to_thread(SQLiteStore, configuration.store, self.name)
         stack.callback(store.close)
@@ -139,6 +140,7 @@ class Broker:
             msgspec.structs.replace(configuration.limits, connections=clients),
             self.status,
             lake=configuration.retention.lake,
+            schema=schema,
         )
         self.links = self.gate.links = self.host.linker = Links(
             self.name,

@@ -28,12 +28,20 @@ _LONGEST: Final = 100 * 365 * 86400.0
 
 
 def run_broker(
-    config: Path | None, *, listen: str | None, store: Path | None, name: str | None
+    config: Path | None,
+    *,
+    listen: str | None,
+    store: Path | None,
+    name: str | None,
+    schema: Path | None,
 ) -> None:
     """Run a broker; returns when it was stopped by SIGINT or SIGTERM."""
     if config is None and USUAL.exists():
         config = USUAL
-    options = {"listen": listen, "store": None if store is None else str(store), "name": name}
+    paths = {"store": store, "schema": schema}
+    options = {"listen": listen, "name": name} | {
+        option: None if path is None else str(path) for option, path in paths.items()
+    }
     given = {option: value for option, value in options.items() if value is not None}
     configuration = (
         Configuration.parse("", **given) if config is None else Configuration.load(config, **given)

@@ -21,6 +21,7 @@ from tidings.client.errors import (
     RequestRefused,
     StreamWentBack,
     SubscriptionRefused,
+    SubscriptionWarning,
     TimedOut,
 )
 from tidings.client.event import Event
@@ -52,6 +53,7 @@ __all__ = [
     "StreamWentBack",
     "Subscription",
     "SubscriptionRefused",
+    "SubscriptionWarning",
     "TimedOut",
     "Told",
     "connect",

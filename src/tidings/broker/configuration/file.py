@@ -5,6 +5,7 @@
     store = "/var/lib/tidings"
     metrics = "127.0.0.1:9411"
     deliverers = ["pipeline"]            # who may run `tidings pipeline deliver` here
+    schema = "schema.toml"               # which attributes there are
     [neighbours]
     london = "london.example:7411"       # or tidings+tls://…, or {address = "…", role = "child"}
     rome = {}                            # rome dials us
@@ -143,6 +144,8 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     listen: str = "127.0.0.1:7411"
     store: str = "tidings-store"
     metrics: str | None = None
+    schema: str | None = None
+    """The file that declares attributes. A subscriber that asks for another one is warned."""
     drain: Seconds = 10.0
     """Seconds that clients and disk have to take what is left when the broker stops."""
     neighbours: dict[str, str | NeighbourEntry] = {}
@@ -175,7 +178,10 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             where = f"--{option}" if option in given else f"{file}{line_of(text, problem.place)}"
             raise TidingsError(f"{where}: {problem}") from None
         seen = found._seen_from(Path(file).parent)
-        return msgspec.structs.replace(seen, store=given.get("store", seen.store))
+        paths = {"store": seen.store, "schema": seen.schema}
+        return msgspec.structs.replace(
+            seen, **{name: given.get(name, path) for name, path in paths.items()}
+        )
 
     # -- what follows from it ------------------------------------------------------------------
 
@@ -320,6 +326,8 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     def _seen_from(self, folder: Path) -> Configuration:
         """With paths that hold wherever the program was started."""
         changes: dict[str, Any] = {"store": str(folder / self.store)}
+        if self.schema is not None:
+            changes["schema"] = str(folder / self.schema)
         if isinstance(self.tokens, str):
             changes["tokens"] = str(folder / self.tokens)
         if self.tls is not None:

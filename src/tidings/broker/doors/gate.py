@@ -28,6 +28,7 @@ from tidings.broker.doors.links import Links
 from tidings.broker.host import Host
 from tidings.broker.operations.status import ASK, Status
 from tidings.broker.tokens import Grant, Tokens
+from tidings.events import Schema
 from tidings.protocol import Refused
 from tidings.protocol.wire import (
     ACCESS,
@@ -66,8 +67,10 @@ class Gate:
         status: Callable[[], Status],
         *,
         lake: str | None = None,
+        schema: Schema | None = None,
     ) -> None:
         self._name = name
+        self._schema = schema
         self._lake = lake
         self._host = host
         self._admission = admission
@@ -157,6 +160,7 @@ class Gate:
             name=name,
             limits=self._limits,
             may_deliver=self._admission.may_deliver(principal),
+            schema=self._schema,
         ).open()
 
     def _let_broker_in(self, connection: Connection, hello: Hello) -> None:

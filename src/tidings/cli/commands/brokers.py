@@ -15,6 +15,7 @@ from tidings.cli.options import (
     Certificate,
     Config,
     Key,
+    SchemaFile,
     Token,
     TokenFile,
     Url,
@@ -34,12 +35,16 @@ def up(
     ] = None,
     store: Annotated[Path | None, option("--store DIR", "Where events are kept.")] = None,
     name: Annotated[str | None, option("--name NAME", "What its stream is called.")] = None,
+    schema: SchemaFile = None,
 ) -> None:
     """Run a broker.
 
     Without a configuration it listens on 127.0.0.1:7411, asks nobody who they are, and keeps
     all events for ever in ./tidings-store. It stops on Ctrl-C or SIGTERM, after everything it
     has taken in was kept; it comes back from a crash with all that it had accepted.
+
+    With a schema, it warns a subscriber whose filter names an attribute that is not declared
+    there, and which one may be meant; the subscription begins all the same.
 
     \b
     A configuration, say tidings.toml; all of it is optional:
@@ -48,6 +53,7 @@ def up(
       store = "/var/lib/tidings"
       metrics = "127.0.0.1:9411"         # for Prometheus
       deliverers = ["pipeline"]          # principals that may run `tidings pipeline deliver`
+      schema = "schema.toml"             # subscribers are warned of other attributes
       drain = 10                         # seconds to finish when it is stopped
       [neighbours]                       # other brokers
       london = "london.example:7411"     # or tidings+tls://london.example:7411
@@ -81,7 +87,7 @@ def up(
     with failures_told():
         from tidings.cli.up import run_broker
 
-        run_broker(config, listen=listen, store=store, name=name)
+        run_broker(config, listen=listen, store=store, name=name, schema=schema)
 
 
 @commands.command()
