@@ -16,6 +16,7 @@ may register things.
 from __future__ import annotations
 
 import doctest
+import inspect
 import os
 import re
 import subprocess
@@ -29,6 +30,9 @@ import pytest
 
 from tests.client.brokers import BrokerProcess
 from tidings import Filter, FilterError, Notification, Schema
+from tidings.broker.configuration import Configuration, load_tokens
+from tidings.broker.tokens import hashed
+from tidings.cli.commands.brokers import up
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -195,6 +199,36 @@ def commands(text: str) -> list[tuple[str, str]]:
             command, shown = found[-1]
             found[-1] = (command, f"{shown}{line}\n")
     return found
+
+
+# -- configurations ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        pytest.param(b, id=b.id)
+        for b in ALL_BLOCKS
+        if b.page.stem == "operations" and b.kind == "toml"
+    ],
+)
+def test_configurations_that_a_page_shows_are_right(block: Block, tmp_path: Path) -> None:
+    file = tmp_path / block.label
+    file.write_text(block.text, encoding="utf-8")
+    if block.label == "tokens.toml":
+        assert len(load_tokens(str(file))) > 0
+    elif block.label == "schema.toml":
+        assert Schema.load(file).attributes
+    else:
+        Configuration.load(file)
+
+
+def test_the_configuration_that_the_help_shows_is_right() -> None:
+    text = inspect.getdoc(up) or ""
+    shown = text.partition("all of it is optional:")[2].partition("\n\n")[0]
+    found = Configuration.parse(inspect.cleandoc(shown).replace("sha256:...", hashed("x")))
+    assert found.tls is not None
+    assert set(found.links) == {"london", "rome", "oslo"}
 
 
 # -- Python ------------------------------------------------------------------------------------

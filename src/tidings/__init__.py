@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from tidings.client import (
         AccessDenied,
         AdvertisementRefused,
+        Certificates,
         Client,
         ClientClosed,
         ConnectionFailed,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
         StreamWentBack,
         Subscription,
         SubscriptionRefused,
+        SubscriptionWarning,
         TimedOut,
         connect,
         connect_sync,
@@ -67,6 +69,7 @@ else:
 __all__ = [
     "AccessDenied",
     "AdvertisementRefused",
+    "Certificates",
     "Client",
     "ClientClosed",
     "Conjunction",
@@ -93,6 +96,7 @@ __all__ = [
     "StreamWentBack",
     "Subscription",
     "SubscriptionRefused",
+    "SubscriptionWarning",
     "TidingsError",
     "TimedOut",
     "connect",

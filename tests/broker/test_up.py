@@ -10,12 +10,14 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from tests.broker.peers import Peer, configured, connected, eventually, on_loop
 from tests.cli.conftest import Run, tidings
+from tidings.broker.configuration import load_tokens
 from tidings.broker.server import Broker
 from tidings.events import TidingsError
 from tidings.protocol import Accepted, Refused
@@ -201,6 +203,24 @@ async def check_token(tmp_path: Path, token: str, lines: str) -> None:
     async with Broker(configured(tmp_path, text)) as broker, connected(broker) as peer:
         await peer.attach("ann", token=token)
         assert [session.partition("#")[0] for session in broker.host.sessions] == ["desk 7/ann"]
+
+
+def test_a_token_may_be_for_a_time(tidings: Run, tmp_path: Path) -> None:
+    shown = tidings("token", "desk", "--for", "30d").stdout
+    until = datetime.now(UTC) + timedelta(days=30)
+    assert f"whoever has it is desk, until {until:%Y-%m-%dT%H:%M:}" in shown
+    token = re.search(r"^  (tidings_\S+)$", shown, re.MULTILINE)
+    line = re.search(r"^  (desk = .*)$", shown, re.MULTILINE)
+    assert token is not None
+    assert line is not None
+    file = tmp_path / "tokens.toml"
+    file.write_text(f"[tokens]\n{line[1]}\n")
+    grant = load_tokens(str(file)).find(token[1])
+    assert grant is not None
+    assert abs(grant.until - until.timestamp()) < 60
+    for wrong in ("soon", "0d", "200y", "99999w"):
+        done = tidings("token", "desk", "--for", wrong)
+        assert (done.returncode, done.stdout) == (2, "")
 
 
 def test_a_principal_has_no_slash_in_its_name(tidings: Run) -> None:

@@ -6,11 +6,13 @@ import json
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
 import tidings
 from tests.client.brokers import BrokerProcess, program
+from tests.network.brokers import free_ports
 
 pytestmark = pytest.mark.slow
 
@@ -239,6 +241,33 @@ def test_commands_go_on_when_the_broker_restarts(broker: BrokerProcess) -> None:
     _, err = listener.communicate(timeout=30)
     assert listener.returncode == 143
     assert err.splitlines()[-1] == "4 events"
+
+
+def test_publish_waits_for_a_broker_that_is_yet_to_start(tmp_path: Path) -> None:
+    broker = BrokerProcess(tmp_path)
+    [broker.port] = free_ports(1)
+    publisher = program("publish", "--wait", '{"n": 1}', url=f"tidings://127.0.0.1:{broker.port}")
+    assert publisher.stderr is not None
+    said = publisher.stderr.readline()
+    where = f"127.0.0.1:{broker.port}"
+    assert said == f"no broker can be reached yet at {where}: nobody listens there; trying again\n"
+    broker.start()
+    try:
+        _, said = publisher.communicate(timeout=30)
+        assert (publisher.returncode, said) == (0, f"connected to broker paris at {where}\n")
+        done = finished("subscribe", "n = 1", "--since", "begin", "--until", "now", url=broker.url)
+        assert heard(done.stdout) == [1]
+    finally:
+        broker.stop()
+
+
+def test_ctrl_c_ends_the_waiting_for_a_broker() -> None:
+    publisher = program("publish", "--wait", '{"n": 1}', url="tidings://127.0.0.1:1")
+    assert publisher.stderr is not None
+    assert publisher.stderr.readline().endswith("trying again\n")
+    publisher.send_signal(signal.SIGINT)
+    out, said = publisher.communicate(timeout=30)
+    assert (publisher.returncode, out, said.strip()) == (130, "", "")
 
 
 @pytest.mark.parametrize("command", ["publish", "subscribe"])

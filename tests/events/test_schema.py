@@ -151,3 +151,15 @@ def test_reading_a_notification_again_keeps_sets_that_mix_truths_and_numbers() -
     read = schema.read(given)
     assert read.to_json() == '{"when":{"$time":"2026-11-15T00:00:00Z"},"marks":[true,1]}'
     assert given["when"] == "2026-11-15"  # and the one given is as it was
+
+
+def test_what_is_not_declared_is_named_with_what_may_be_meant():
+    schema = Schema({"symbol": "string", "price": "number"})
+    assert schema.unknown([]) is None
+    assert schema.unknown(["price", "symbol"]) is None
+    told = schema.unknown(["colour", "symbl", "pric", "x" * 10_000_000, "zebra"])
+    assert told == (
+        "the schema has no attribute 'colour', 'pric' (did you mean 'price'?), "
+        "'symbl' (did you mean 'symbol'?), and 2 more"
+    )
+    assert len(schema.unknown(["x" * 10_000_000])) < 200

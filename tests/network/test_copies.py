@@ -32,7 +32,8 @@ class Secure(Network):
         tokens = "".join(f'{who} = "{hashed(token)}"\n' for who, token in TOKENS.items())
         address = links.split('"')[1]
         other = "b" if name == "a" else "a"
-        link = f'{other} = {{address = "{address}", token = "{TOKENS[name]}"}}'
+        (self.folder / f"{name}.token").write_text(TOKENS[name])
+        link = f'{other} = {{address = "{address}", own_token_file = "{name}.token"}}'
         return f'deliverers = ["pipeline"]\n{head}[tokens]\n{tokens}[neighbours]\n{link}\n'
 
     async def linked(self) -> None:

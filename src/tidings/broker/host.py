@@ -185,6 +185,11 @@ class Host:
         self.commits.out(outlet, message)
         self.commits.gathered(1)
 
+    def dismiss(self, outlet: Outlet, refusal: Refused) -> None:
+        """Say why, behind all that is to be said before, and close."""
+        self.commits.end(outlet)
+        self.post(outlet, refusal)
+
     def took(self, size: int, *, hold: Callable[[], None], resume: Callable[[], None]) -> None:
         """This many bytes of input have been handled; if that was too much for now, hold back."""
         commits = self.commits

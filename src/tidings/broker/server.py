@@ -7,7 +7,7 @@ import logging
 import resource
 import ssl
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
 from importlib.metadata import version
@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import msgspec
 
-from tidings.broker.configuration import Configuration
+from tidings.broker.configuration import TLS, Configuration, NeighbourEntry
 from tidings.broker.doors import certificates
 from tidings.broker.doors.admission import Admission
 from tidings.broker.doors.arrivals import Arrivals
@@ -38,10 +38,10 @@ from tidings.broker.operations.status import (
 from tidings.broker.operations.unused import Unused
 from tidings.broker.retention import Archived, LakeProgress
 from tidings.broker.store import SQLiteStore, StoreError
-from tidings.broker.tokens import Tokens
+from tidings.broker.token_file import TokenFile
 from tidings.delivery import Quota
 from tidings.delivery.ages import HOUR, principal_of
-from tidings.events import TidingsError
+from tidings.events import Schema, TidingsError
 from tidings.node import Node
 from tidings.overlay import Tree
 from tidings.protocol import Span
@@ -94,6 +94,7 @@ class Broker:
         self.gate: Gate
         self.arrivals: Arrivals
         self.links: Links
+        self.token_file: TokenFile
 
     async def __aenter__(self) -> Broker:
         await self.start()
@@ -101,6 +102,12 @@ class Broker:
 
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether it speaks only TLS."""
+        tls = self.configuration.tls
+        return tls is not None and tls.certificate is not None
 
     # -- the beginning -------------------------------------------------------------------------
 
@@ -113,6 +120,9 @@ class Broker:
     async def _start(self, stack: AsyncExitStack) -> None:
         configuration = self.configuration
         clients, strangers = self._places(_allow_many_files())
+        self.token_file = TokenFile(configuration)
+        self._authorities = certificates.Authorities(configuration.tls)
+        schema = None if configuration.schema is None else Schema.load(configuration.schema)
         listening = self._tls()
         store = await asyncio.to_thread(SQLiteStore, configuration.store, self.name)
         stack.callback(store.close)
@@ -126,16 +136,18 @@ class Broker:
             self.name,
             self.host,
             self._admission(neighbours),
+            self._authorities,
             msgspec.structs.replace(configuration.limits, connections=clients),
             self.status,
             lake=configuration.retention.lake,
+            schema=schema,
         )
         self.links = self.gate.links = self.host.linker = Links(
             self.name,
             neighbours,
             self.host,
             connection=self.gate.dialled,
-            trust=certificates.dialling(configuration.tls),
+            trust=_trust(configuration.tls),
         )
         self.host.start(configuration.neighbours)
         self.arrivals = Arrivals(self.gate.greeted, self.metrics, tls=listening, most=strangers)
@@ -143,7 +155,7 @@ class Broker:
         self.address = await self.arrivals.bind(configuration.address)
         if configuration.metrics is not None:
             asked = parse_address(configuration.metrics)
-            tokens = None if asked.is_loopback else Tokens(configuration.tokens)
+            tokens = None if asked.is_loopback else self.token_file.tokens
             exporter = Exporter(self.metrics, self.status, tokens=tokens)
             self.metrics_address = await _served(exporter, asked)
             stack.push_async_callback(exporter.close)
@@ -152,7 +164,8 @@ class Broker:
         self.arrivals.start()
         self.gate.start()
         host, port = self.address
-        self.links.start(f":{port}" if host in _UNSPECIFIED else str(self.address))
+        place = f":{port}" if host in _UNSPECIFIED else str(self.address)
+        self.links.start(f"tidings+tls://{place}" if self.is_encrypted else place)
         self._tasks = [
             asyncio.create_task(self._keep_trimming()),
             asyncio.create_task(self._keep_warning()),
@@ -194,20 +207,19 @@ class Broker:
 
     def _admission(self, neighbours: Collection[str]) -> Admission:
         """Lets in those who are neighbours at the time."""
-        tls = self.configuration.tls
         return Admission(
             self.name,
-            tokens=Tokens(self.configuration.tokens),
-            trusts_certificates=tls is not None and tls.authority is not None,
+            tokens=self.token_file.tokens,
+            authorities=self._authorities,
             neighbours=neighbours,
             deliverers=self.configuration.deliverers,
         )
 
     def _tls(self) -> ssl.SSLContext | None:
         tls = self.configuration.tls
-        if tls is None:
+        if tls is None or not self.is_encrypted:
             return None
-        return certificates.accepting(tls, needs_certificate=not self.configuration.tokens)
+        return certificates.accepting(tls)
 
     # -- while it runs -------------------------------------------------------------------------
 
@@ -254,8 +266,16 @@ class Broker:
                 for name in ("published", "kept", "delivered", "bytes_in", "bytes_out")
             }
             self._rates.sample(monotonic(), numbers)
+            self._look_at_tokens()
             self._tell_warnings()
             await asyncio.sleep(_SAMPLE)
+
+    def _look_at_tokens(self) -> None:
+        """End the connections whose token is known no longer, or has expired."""
+        self.token_file.look()
+        tokens = self.token_file.tokens()
+        if tokens is not None:
+            self.gate.check_tokens(tokens)
 
     def _tell_warnings(self) -> None:
         """Log what is new among the warnings."""
@@ -295,6 +315,8 @@ class Broker:
         """What the people who run it should know, though it goes on."""
         if self.host.raised is not None:
             yield self.host.raised
+        if self.token_file.trouble is not None:
+            yield self.token_file.trouble
         for name, ways in self._doubles():
             yield _double(name, ways)
         for name, (first, other) in self.links.contested.items():
@@ -357,6 +379,14 @@ class Broker:
             _log.error("stopped before all was kept: %s", self.host.trouble or "the disk is slow")
         await self.gate.close(max(0.5, drain - (monotonic() - begun)))
         await self._open.aclose()
+
+
+def _trust(tls: TLS | None) -> Callable[[NeighbourEntry], ssl.SSLContext]:
+    """A neighbour is shown the broker's certificate, if not a token instead."""
+    with_token, with_certificate = (
+        certificates.dialling(tls, shows_certificate=shows) for shows in (False, True)
+    )
+    return lambda neighbour: with_token if neighbour.own_token_file else with_certificate
 
 
 def _lake(configuration: Configuration, archived: Archived | None) -> LakeProgress | None:

@@ -9,8 +9,11 @@ keep the broker busy, and five thousand clients that reconnect would wait for mi
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from hashlib import sha256
+from math import inf
 from secrets import token_urlsafe
 from typing import Final
 
@@ -40,22 +43,53 @@ def is_hash(text: str) -> bool:
     return _HASH.fullmatch(text) is not None
 
 
+@dataclass(frozen=True)
+class Grant:
+    """What a broker knows of one token."""
+
+    principal: str
+    """Who shows it."""
+    hash: str
+    until: float = inf
+    """When it expires, in seconds since 1970."""
+
+    def expired(self, now: float) -> str | None:
+        """A sentence, once it has expired."""
+        if now < self.until:
+            return None
+        when = datetime.fromtimestamp(self.until, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return (
+            f"this token of {self.principal} expired at {when}; "
+            f"`tidings token {self.principal}` makes another one"
+        )
+
+
 class Tokens:
-    """Who has which token.
+    """Who has which tokens; somebody may have several.
 
     >>> token = new_token()
-    >>> tokens = Tokens({"desk": hashed(token)})
-    >>> tokens.principal(token), tokens.principal("guess")
+    >>> tokens = Tokens([Grant("desk", hashed(token), until=100.0)])
+    >>> tokens.find(token).principal, tokens.find("guess")
     ('desk', None)
+    >>> tokens.objection(tokens.find(token), now=99.0)
+    >>> tokens.objection(tokens.find(token), now=100.0)
+    'this token of desk expired at 1970-01-01T00:01:40Z; `tidings token desk` makes another one'
     """
 
-    def __init__(self, hashes: Mapping[str, str]) -> None:
+    def __init__(self, grants: Iterable[Grant] = ()) -> None:
         # Looked up by hash: how long that takes tells nothing about any token.
-        self._names = {hash: name for name, hash in hashes.items()}
+        self._grants = {grant.hash: grant for grant in grants}
 
     def __len__(self) -> int:
-        return len(self._names)
+        return len(self._grants)
 
-    def principal(self, token: str) -> str | None:
-        """Whose token this is."""
-        return self._names.get(hashed(token))
+    def find(self, token: str) -> Grant | None:
+        """What is known of this token, if it is; it may have expired."""
+        return self._grants.get(hashed(token))
+
+    def objection(self, grant: Grant, now: float) -> str | None:
+        """Why whoever was let in by a token may not stay, if so."""
+        known = self._grants.get(grant.hash)
+        if known is None or known.principal != grant.principal:
+            return f"the token of {grant.principal} that was shown is not valid any longer"
+        return known.expired(now)

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TextIO
 
 import typer
 
@@ -44,6 +44,34 @@ def counted(number: int, what: str) -> str:
     ('1 event', '2,000 events')
     """
     return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+@contextmanager
+def oddities_told() -> Iterator[None]:
+    """Say what the broker finds odd about a subscription."""
+    import warnings
+
+    from tidings.client.errors import SubscriptionWarning
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", SubscriptionWarning)
+        usual = warnings.showwarning
+
+        def told(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
+            if issubclass(category, SubscriptionWarning):
+                remark(f"warning: {message}")
+            else:
+                usual(message, category, filename, lineno, file, line)
+
+        warnings.showwarning = told
+        yield
 
 
 def connection_told() -> Callable[[bool, str], None]:

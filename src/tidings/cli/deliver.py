@@ -45,7 +45,7 @@ def deliver_events(
             login.url,
             place,
             token=login.token,
-            authority=None if login.tls is None else str(login.tls),
+            tls=login.tls,
             inbox=inbox,
             skip_gaps=skip_gaps,
             ready=ready,

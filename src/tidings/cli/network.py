@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from time import monotonic
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from rich.console import Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from tidings.broker.operations.status import LinkStatus, Status, ask
+from tidings.broker.operations.status import LinkStatus, Status
+from tidings.broker.operations.status import ask as ask_status
 from tidings.cli.complaints import counted
 from tidings.cli.terminal import output
-from tidings.client.tls import tls_context
+from tidings.client import Login
+from tidings.client.tls import trusting
+from tidings.client.token import token_of
 from tidings.delivery.ages import FORGOTTEN, IDLE
 from tidings.events import TidingsError
-from tidings.protocol.addresses import Address, parse_address, parse_url
+from tidings.protocol.addresses import Place, parse_place, parse_url
 from tidings.protocol.epochs import broker_of, epoch_of
 from tidings.simulation.drawing import draw
 from tidings.simulation.topology import Link, Topology
@@ -28,6 +31,10 @@ from tidings.simulation.topology import Link, Topology
 _PAUSE: Final = 2.0
 _MOST: Final = 1000
 """Brokers that are asked, at most."""
+
+
+Asker: TypeAlias = Callable[[Place], Awaitable[Status]]
+"""Asks the broker at a place how it is."""
 
 
 class NetworkStatus(NamedTuple):
@@ -38,43 +45,46 @@ class NetworkStatus(NamedTuple):
     """Those that are known and have not answered, and why."""
 
 
-def show_network(
-    url: str, *, token: str | None, authority: Path | None, watch: bool, picture: Path | None
-) -> None:
+def show_network(login: Login, *, watch: bool, picture: Path | None) -> None:
     """Print what a broker and all that can be reached from it say about themselves."""
-    where = parse_url(url)
-    trust = tls_context(where, authority)
-    start = where.addresses[0]
+    where = parse_url(login.url)
+    start = Place(where.addresses[0], where.is_encrypted)
+    ask = asker(token_of(login.token), trusting(login.tls))
     if picture is not None and not picture.parent.is_dir():
         raise TidingsError(f"{picture}: there is no folder {picture.parent}")
     if watch:
-        asyncio.run(_watch(start, token, trust, picture))
+        asyncio.run(_watch(start, ask, picture))
         return
-    found = asyncio.run(explore(start, token=token, trust=trust))
+    found = asyncio.run(explore(start, ask))
     _draw(found, picture)
     output().print(_shown(found))
 
 
-async def _watch(
-    start: Address, token: str | None, trust: ssl.SSLContext | None, picture: Path | None
-) -> None:
+def asker(token: str | None = None, trust: ssl.SSLContext | None = None) -> Asker:
+    """Asks all brokers with the same token, and the same certificates where they speak TLS."""
+
+    def ask(place: Place) -> Awaitable[Status]:
+        return ask_status(place.address, token=token, trust=trust if place.is_encrypted else None)
+
+    return ask
+
+
+async def _watch(start: Place, ask: Asker, picture: Path | None) -> None:
     with Live(console=output(), auto_refresh=False) as live:
         while True:
             begun = monotonic()
-            found = await explore(start, token=token, trust=trust)
+            found = await explore(start, ask)
             _draw(found, picture)
             live.update(_shown(found), refresh=True)
             await asyncio.sleep(max(0.2, _PAUSE - (monotonic() - begun)))
 
 
-async def explore(
-    start: Address, *, token: str | None = None, trust: ssl.SSLContext | None = None
-) -> NetworkStatus:
+async def explore(start: Place, ask: Asker) -> NetworkStatus:
     """Ask a broker, then its neighbours, then theirs; `TidingsError` if the first is silent.
 
-    All are asked from here, with the same token; whoever does not know it counts as silent.
+    All are asked from here, and in the same way; whoever does not let us in counts as silent.
     """
-    first = await ask(start, token=token, trust=trust)
+    first = await ask(start)
     found = NetworkStatus({first.broker: first}, {})
     new = [first]
     while new and len(found.brokers) < _MOST:
@@ -86,7 +96,7 @@ async def explore(
         }
         new = []
         answers = await asyncio.gather(
-            *(_ask(link, token, trust) for link in wanted.values()), return_exceptions=True
+            *(_ask(link, ask) for link in wanted.values()), return_exceptions=True
         )
         for name, answer in zip(wanted, answers, strict=True):
             if isinstance(answer, Status):
@@ -99,10 +109,10 @@ async def explore(
     return found
 
 
-async def _ask(link: LinkStatus, token: str | None, trust: ssl.SSLContext | None) -> Status:
+async def _ask(link: LinkStatus, ask: Asker) -> Status:
     if link.address is None:
         raise TidingsError("it dials others, and its own address is not known")
-    status = await ask(parse_address(link.address), token=token, trust=trust)
+    status = await ask(parse_place(link.address))
     if status.broker != link.name:
         raise TidingsError(f"the broker at {link.address} is {status.broker}")
     return status

@@ -57,11 +57,40 @@ Token = Annotated[
         show_envvar=True,
     ),
 ]
+TokenFile = Annotated[
+    Path | None,
+    option(
+        "--token-file FILE",
+        "The file that the token is in, read for each connection.",
+        envvar="TIDINGS_TOKEN_FILE",
+        show_envvar=True,
+    ),
+]
 Authority = Annotated[
-    str | None,
+    Path | None,
     option(
         "--authority FILE",
         "With TLS: who signed the broker's certificate, if not a public authority.",
+        envvar="TIDINGS_AUTHORITY",
+        show_envvar=True,
+    ),
+]
+Certificate = Annotated[
+    Path | None,
+    option(
+        "--certificate FILE",
+        "With TLS: your own certificate, where the broker asks who you are.",
+        envvar="TIDINGS_CERTIFICATE",
+        show_envvar=True,
+    ),
+]
+Key = Annotated[
+    Path | None,
+    option(
+        "--key FILE",
+        "The certificate's private key, if it is not in the same file.",
+        envvar="TIDINGS_KEY",
+        show_envvar=True,
     ),
 ]
 Master = Annotated[
@@ -76,11 +105,28 @@ MasterOrNone = Annotated[
 ]
 
 
-def login(url: str, token: str | None, authority: str | None) -> Any:  # a `Login`, likewise
-    """What to connect with; a broker that is not there is not waited for."""
-    from tidings.client import Login
+def login(
+    url: str,
+    token: str | None,
+    token_file: Path | None,
+    authority: Path | None,
+    certificate: Path | None,
+    key: Path | None,
+    *,
+    wait: float = 0.0,
+) -> Any:  # a `Login`, which is not imported before it is needed
+    """What to connect with; without `wait`, a broker that is not there is not waited for."""
+    from tidings.client import Certificates, Login
+    from tidings.events.errors import TidingsError
 
-    return Login(url, token, authority, timeout=0.0)
+    if token is not None and token_file is not None:
+        raise TidingsError(
+            "give --token or --token-file, not both; what TIDINGS_TOKEN and TIDINGS_TOKEN_FILE say "
+            "counts, too"
+        )
+    files = [authority, certificate, key]
+    tls = Certificates(*files) if any(file is not None for file in files) else None
+    return Login(url, token if token_file is None else token_file, tls, timeout=wait)
 
 
 def declared_in(path: Path | None) -> Any:  # a `Schema`, which is not imported before it is needed

@@ -8,7 +8,14 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import IO, TYPE_CHECKING, Final, Literal
 
-from tidings.cli.complaints import connection_told, counted, lacking, remark, remark_if_none
+from tidings.cli.complaints import (
+    connection_told,
+    counted,
+    lacking,
+    oddities_told,
+    remark,
+    remark_if_none,
+)
 from tidings.cli.stopping import exit_code, interrupt
 from tidings.client import CursorTooOld, Event, Login, PlainClient, PlainSubscription
 from tidings.events import Filter, Notification, TidingsError
@@ -51,6 +58,7 @@ def subscribe(
     printer, code = Printer(sys.stdout.buffer, with_meta=with_meta), 0
     try:
         with (
+            oddities_told(),
             login.plain(on_status=connection_told()) as client,
             _events(
                 client,

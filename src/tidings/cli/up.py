@@ -6,30 +6,42 @@ import asyncio
 import gc
 import logging
 import signal
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
 import typer
 
-from tidings.broker.configuration import USUAL, Configuration, check_token
+from tidings.broker.configuration import USUAL, Configuration, check_name
+from tidings.broker.configuration.quantities import parse_duration
 from tidings.broker.operations import diagnostics
 from tidings.broker.retention import Archived
 from tidings.broker.server import Broker
 from tidings.broker.tokens import hashed, new_token
 from tidings.cli.complaints import remark
+from tidings.events import TidingsError
 
 _log = logging.getLogger("tidings.broker")
 
 _YOUNG: Final = 50_000
+_LONGEST: Final = 100 * 365 * 86400.0
 
 
 def run_broker(
-    config: Path | None, *, listen: str | None, store: Path | None, name: str | None
+    config: Path | None,
+    *,
+    listen: str | None,
+    store: Path | None,
+    name: str | None,
+    schema: Path | None,
 ) -> None:
     """Run a broker; returns when it was stopped by SIGINT or SIGTERM."""
     if config is None and USUAL.exists():
         config = USUAL
-    options = {"listen": listen, "store": None if store is None else str(store), "name": name}
+    paths = {"store": store, "schema": schema}
+    options = {"listen": listen, "name": name} | {
+        option: None if path is None else str(path) for option, path in paths.items()
+    }
     given = {option: value for option, value in options.items() if value is not None}
     configuration = (
         Configuration.parse("", **given) if config is None else Configuration.load(config, **given)
@@ -86,7 +98,7 @@ def _unexpected(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
 
 def ready(broker: Broker) -> str:
     """The line that says that a broker is up."""
-    host, scheme = broker.host, "tidings" if broker.configuration.tls is None else "tidings+tls"
+    host, scheme = broker.host, "tidings+tls" if broker.is_encrypted else "tidings"
     kept = host.last - host.first + 1
     events = "1 event kept" if kept == 1 else f"{kept} events kept"
     line = f"{broker.name} listens on {scheme}://{broker.address}, "
@@ -96,14 +108,27 @@ def ready(broker: Broker) -> str:
     return line
 
 
-def print_token(name: str) -> None:
+def print_token(name: str, lasting: str | None) -> None:
     """Print a new token, and what a broker needs to know of it."""
     token = new_token()
-    check_token(name, hashed(token))
-    typer.echo(f"The token of {name}; whoever has it is {name}. It is not kept anywhere:")
+    check_name(name)
+    known, end = f'"{hashed(token)}"', ""
+    if lasting is not None:
+        until = datetime.now(UTC) + timedelta(seconds=_duration(lasting))
+        end = f"{until:%Y-%m-%dT%H:%M:%SZ}"
+        known = f"{{hash = {known}, until = {end}}}"
+    lasts = f", until {end}" if end else ""
+    typer.echo(f"The token of {name}; whoever has it is {name}{lasts}. It is not kept anywhere:")
     typer.echo(f"\n  {token}\n")
-    typer.echo("For tidings.toml of each broker that is to let it in:")
-    typer.echo(f'\n  [tokens]\n  {quoted(name)} = "{hashed(token)}"\n')
+    typer.echo("For tidings.toml, or the file of tokens, of each broker that is to let it in:")
+    typer.echo(f"\n  [tokens]\n  {quoted(name)} = {known}\n")
+
+
+def _duration(text: str) -> float:
+    seconds = parse_duration(text)
+    if seconds > _LONGEST:
+        raise TidingsError("a token that lasts longer than a hundred years needs no --for")
+    return seconds
 
 
 def quoted(name: str) -> str:

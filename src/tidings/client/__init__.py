@@ -21,6 +21,7 @@ from tidings.client.errors import (
     RequestRefused,
     StreamWentBack,
     SubscriptionRefused,
+    SubscriptionWarning,
     TimedOut,
 )
 from tidings.client.event import Event
@@ -29,10 +30,12 @@ from tidings.client.plain import PlainClient, connect_sync
 from tidings.client.plain_subscription import PlainSubscription
 from tidings.client.reading import Told
 from tidings.client.subscription import Subscription
+from tidings.client.tls import Certificates
 
 __all__ = [
     "AccessDenied",
     "AdvertisementRefused",
+    "Certificates",
     "Client",
     "ClientClosed",
     "ConnectionFailed",
@@ -50,6 +53,7 @@ __all__ = [
     "StreamWentBack",
     "Subscription",
     "SubscriptionRefused",
+    "SubscriptionWarning",
     "TimedOut",
     "Told",
     "connect",

@@ -34,6 +34,7 @@ from tidings.client.session import DurableRequest, Session, Standing
 from tidings.client.state import ClientState
 from tidings.client.subscription import Callback, Subscription
 from tidings.client.tls import Tls, tls_context
+from tidings.client.token import Token
 from tidings.events import Filter, TidingsError
 from tidings.protocol.addresses import DEFAULT_URL, parse_url
 from tidings.protocol.cursors import Beginning, beginning
@@ -48,7 +49,7 @@ _LAST: Final = 1 << 62
 def connect(
     url: str = DEFAULT_URL,
     *,
-    token: str | None = None,
+    token: Token = None,
     name: str | None = None,
     tls: Tls = None,
     wait: float = 0.0,
@@ -61,14 +62,18 @@ def connect(
     `name` is what it publishes under; without it, the name is random. A broker lets only one client
     at a time have a name: the last that came. The one before gets `Fenced` for whatever it does.
     (Brokers do not ask each other: a client that one of them fences may come to another address.)
-    `tls` is for `tidings+tls://`: a context, or the file of a certificate authority.
+    `token` proves who it is: the token itself, or as a `Path` the file that it is in, which is read
+    for each connection. `tls` is for `tidings+tls://`: the file of the authority that has signed
+    the broker's certificate, or `Certificates`, or a context.
 
-    If no broker answers, `ConnectionFailed` is raised after `wait` seconds of trying. A
-    connection that is lost later is made anew, as often as need be; `on_status` hears of it.
+    If no broker answers, `ConnectionFailed` is raised after `wait` seconds of trying, which may be
+    `math.inf`. A connection that is lost later is made anew, as often as need be; `on_status` hears
+    of it, and of the first attempt if that is in vain and another one follows.
     """
     where = parse_url(url)
-    hello = Hello(VERSION, "client", name or secrets.token_hex(8), token, {})
-    dialler = Dialler(where, hello, tls=tls_context(where, tls), on_status=on_status)
+    hello = Hello(VERSION, "client", name or secrets.token_hex(8), None, {})
+    context = tls_context(where, tls)
+    dialler = Dialler(where, hello, token=token, tls=context, on_status=on_status)
     session = Session(limits, instance=secrets.token_hex(8) if name is not None else "")
     return Client(session, dialler, is_named=name is not None, wait=wait)
 

@@ -10,8 +10,13 @@ from collections.abc import Awaitable, Callable
 from time import monotonic
 from typing import Any, Final
 
+import msgspec
+
 from tidings.client.connection import LARGEST, Connection
 from tidings.client.errors import AccessDenied, ConnectionFailed, ConnectionTimedOut, Fenced
+from tidings.client.tls import tls_trouble
+from tidings.client.token import Token, token_of
+from tidings.events import TidingsError
 from tidings.protocol.addresses import Address, Url
 from tidings.protocol.requests import Refused
 from tidings.protocol.wire import ACCESS, Hello, Welcome
@@ -44,11 +49,13 @@ class Dialler:
         url: Url,
         hello: Hello,
         *,
+        token: Token,
         tls: ssl.SSLContext | None,
         on_status: OnStatus | None,
     ) -> None:
         self._url = url
         self._hello = hello
+        self._token = token
         self._tls = tls
         self._on_status = on_status
         self.begin: Callable[[Connection, Welcome], None] = lambda connection, welcome: None
@@ -69,7 +76,8 @@ class Dialler:
     ) -> Connection:
         """The first connection that passes the check; `ConnectionFailed` after `wait` seconds."""
         until = monotonic() + wait
-        pause = _FIRST_PAUSE
+        pause, is_told = _FIRST_PAUSE, False
+        token_of(self._token)  # if it cannot be read, that has nothing to do with the broker
         while True:
             try:
                 connection = await self._dial()
@@ -83,6 +91,9 @@ class Dialler:
                         f"no broker can be reached at {problem}"
                         + (hint if _NOBODY in str(problem) else "")
                     ) from None
+                if not is_told:
+                    is_told = True
+                    self._tell(False, f"no broker can be reached yet at {problem}")
                 await asyncio.sleep(min(pause, left))
                 pause = min(2 * pause, 1.0)
 
@@ -97,13 +108,20 @@ class Dialler:
                     f"another process has come under the name {self.name!r}; "
                     "what was being published may be kept or not"
                 )
-            if connection.is_denied:
+            if connection.is_denied and not self._has_another_token():
                 raise AccessDenied(connection.gone.result())
             self._say(False, f"lost the connection: {connection.gone.result()}")
             # A connection that does not last is no better than none.
             lasted = monotonic() - since > _LONGEST_PAUSE
             pause = _FIRST_PAUSE if lasted else min(2 * pause, _LONGEST_PAUSE)
             connection = await self._again(pause)
+
+    def _has_another_token(self) -> bool:
+        """Whether the file of the token has another one by now."""
+        try:
+            return token_of(self._token) != self._hello.token
+        except TidingsError:
+            return False
 
     async def _watch(self, connection: Connection) -> None:
         """Until the connection is gone."""
@@ -127,6 +145,10 @@ class Dialler:
 
     async def _dial(self, done: str = "connected") -> Connection:
         """Try all addresses once; `done` is what it says then."""
+        try:
+            self._hello = msgspec.structs.replace(self._hello, token=token_of(self._token))
+        except TidingsError as problem:
+            raise ConnectionFailed(str(problem)) from None
         problems: list[ConnectionFailed] = []
         for address in self._url.addresses:
             try:
@@ -147,6 +169,9 @@ class Dialler:
         # A warning nobody has asked for is printed, and who hears of it by `on_status` says it.
         is_known = is_connected or self._on_status is not None
         _log.log(logging.INFO if is_known else logging.WARNING, "%s", what)
+        self._tell(is_connected, what)
+
+    def _tell(self, is_connected: bool, what: str) -> None:
         if self._on_status is not None:
             try:
                 self._on_status(is_connected, what)
@@ -174,12 +199,8 @@ async def dial(
     except TimeoutError:
         late = f"{address}: no answer within {within:g} seconds"
         problem: ConnectionFailed = ConnectionTimedOut(late)
-    except ssl.SSLCertVerificationError as failure:
-        problem = ConnectionFailed(
-            f"{address}: its certificate is not to be trusted: {failure.verify_message}"
-        )
     except ssl.SSLError as failure:
-        problem = ConnectionFailed(f"{address}: {_no_tls(failure)}")
+        problem = ConnectionFailed(f"{address}: {tls_trouble(failure)}")
     except ConnectionRefusedError:
         problem = ConnectionFailed(f"{address}: {_NOBODY}")
     except OSError as failure:
@@ -189,19 +210,15 @@ async def dial(
             connection.abort("given up")
         raise
     else:
-        return connection, _welcome(greeting, connection, address)
+        return connection, _welcome(greeting, connection, address, is_encrypted=tls is not None)
     if connection is not None:
         connection.abort("given up")
     raise problem
 
 
-def _no_tls(failure: ssl.SSLError) -> str:
-    if failure.reason == "WRONG_VERSION_NUMBER":  # of what is no TLS at all
-        return "the broker there speaks no TLS: write tidings:// instead of tidings+tls://"
-    return f"no TLS can be agreed on: {failure.reason}"
-
-
-def _welcome(greeting: Any, connection: Connection, address: Address) -> Welcome:
+def _welcome(
+    greeting: Any, connection: Connection, address: Address, *, is_encrypted: bool
+) -> Welcome:
     if isinstance(greeting, Welcome):
         connection.largest = greeting.limits.get("frame", LARGEST)
         return greeting
@@ -211,4 +228,6 @@ def _welcome(greeting: Any, connection: Connection, address: Address) -> Welcome
         # A broker that is full or about to stop may let us in later; a wrong token stays wrong.
         error = AccessDenied if greeting.id == ACCESS else ConnectionFailed
         raise error(f"{address}: {greeting.reason}")
+    if greeting is None and is_encrypted:
+        reason += ", as it does if it does not trust a certificate that it is shown"
     raise ConnectionFailed(f"{address}: {reason}")

@@ -64,6 +64,11 @@ class SubscriptionRefused(RequestRefused):
     """The broker did not start a subscription, or has ended it."""
 
 
+class SubscriptionWarning(UserWarning):
+    """The broker has begun a subscription, and finds something odd about it: that its filter names
+    an attribute which the broker's schema does not know, for example."""
+
+
 class CursorTooOld(SubscriptionRefused):
     """Where the subscription was to go on, the broker no longer has the events.
 

@@ -8,6 +8,7 @@ from tidings.client.client import Client, connect
 from tidings.client.dialling import OnStatus
 from tidings.client.plain import PlainClient, connect_sync
 from tidings.client.tls import Tls
+from tidings.client.token import Token
 from tidings.protocol.addresses import DEFAULT_URL
 
 
@@ -16,9 +17,9 @@ class Login:
     """What a program connects with, handed to whatever connects for it."""
 
     url: str = DEFAULT_URL
-    token: str | None = field(default=None, repr=False)
+    token: Token = field(default=None, repr=False)
     tls: Tls = None
-    """The authority that has signed the broker's certificate; see `connect`."""
+    """See `connect`, as for the token."""
     timeout: float = 30.0
     """Seconds that the broker may be away."""
 

@@ -32,6 +32,7 @@ from tidings.client.reading import Told
 from tidings.client.receipts import OnRefused
 from tidings.client.state import ClientState
 from tidings.client.tls import Tls
+from tidings.client.token import Token
 from tidings.events import Filter, Notification
 from tidings.protocol.addresses import DEFAULT_URL
 from tidings.protocol.cursors import Beginning
@@ -42,7 +43,7 @@ _T = TypeVar("_T")
 def connect_sync(
     url: str = DEFAULT_URL,
     *,
-    token: str | None = None,
+    token: Token = None,
     name: str | None = None,
     tls: Tls = None,
     wait: float = 0.0,

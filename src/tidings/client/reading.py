@@ -87,6 +87,8 @@ class Reading:
         """Ticks that were no longer kept: some of them may have been events for it."""
         self.ending: Refused | None = None
         """Why it has ended, if the broker has ended it."""
+        self.warnings: dict[str, None] = {}
+        """What the broker finds odd about it, each said once."""
         self.doubted = 0
         """How often it was said that what it was told may be wrong."""
         self._doubts: int | None = None

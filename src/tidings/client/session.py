@@ -32,6 +32,7 @@ from tidings.protocol.requests import (
     Resend,
     Unadvertise,
     Unsubscribe,
+    Warned,
     Watch,
 )
 from tidings.protocol.wire import Copied, Copy, Delivery, Ping, Pong
@@ -338,6 +339,9 @@ class Session:
                 if reading := self._readings.get(id):
                     reading.doubt(message)
                     self.changed.add(reading)
+            case Warned(id=id, reason=reason):
+                if reading := self._readings.get(id):
+                    reading.warnings.setdefault(reason)
             case Interest(id=id, is_wanted=is_wanted):
                 if watch := self._watches.get(id):
                     watch.is_wanted = is_wanted

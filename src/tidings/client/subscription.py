@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import warnings
 from collections.abc import (
     AsyncGenerator,
     AsyncIterator,
@@ -18,7 +19,12 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from tidings.client.deadline import within
-from tidings.client.errors import ClientClosed, SubscriptionRefused, cannot_go_on
+from tidings.client.errors import (
+    ClientClosed,
+    SubscriptionRefused,
+    SubscriptionWarning,
+    cannot_go_on,
+)
 from tidings.client.event import Acknowledger, Event
 from tidings.client.host import SessionHost
 from tidings.client.reading import Reading
@@ -57,7 +63,10 @@ class Subscription(SubscriptionState):
         reading.source = self
 
     async def open(self) -> Subscription:
-        """Begin; returns when the broker has. `async with` does it."""
+        """Begin; returns when the broker has. `async with` does it.
+
+        It is a `SubscriptionWarning` if the broker finds something odd about it.
+        """
         host, reading = self._host, self._reading
         if not self._is_open:
             host.check()
@@ -68,6 +77,8 @@ class Subscription(SubscriptionState):
         try:
             while not reading.is_started and reading.ending is None:
                 await host.wait(reading)
+            while reading.warnings:
+                warnings.warn(reading.warnings.popitem()[0], SubscriptionWarning, stacklevel=2)
         except BaseException:
             await self.close()
             raise

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -17,6 +18,10 @@ from tidings.events.strings import Types
 from tidings.events.values import NUMBER, TIME, domain_of, parse_time
 
 INTEGER: Final = "integer"
+_NAMED: Final = 3
+"""Undeclared attributes that a sentence names."""
+_LONGEST_NAME: Final = 100
+"""Characters of a name that is compared with others: for longer ones, that takes too long."""
 
 
 class Schema:
@@ -75,6 +80,29 @@ class Schema:
         """The declared domain of an attribute, or None."""
         kind = self.attributes.get(name)
         return NUMBER if kind == INTEGER else kind
+
+    def unknown(self, names: Iterable[str]) -> str | None:
+        """A sentence about the attributes among these that are not declared; None if all are.
+
+        >>> schema = Schema({"symbol": "string", "price": "number"})
+        >>> schema.unknown(["price", "symbl"])
+        "the schema has no attribute 'symbl' (did you mean 'symbol'?)"
+        >>> schema.unknown(["price"])
+        """
+        missing = sorted(name for name in names if name not in self.attributes)
+        if not missing:
+            return None
+        told = [self._named(name) for name in missing[:_NAMED]]
+        more = len(missing) - len(told)
+        listed = ", ".join(told) + (f", and {more} more" if more else "")
+        return f"the schema has no attribute {listed}"
+
+    def _named(self, name: str) -> str:
+        """The name, with the declared one that may be meant."""
+        if len(name) > _LONGEST_NAME:
+            return repr(name[:_LONGEST_NAME] + "…")
+        near = get_close_matches(name, self.attributes, n=1)
+        return repr(name) + (f" (did you mean {near[0]!r}?)" if near else "")
 
     def check(self, notification: Notification) -> None:
         """Raise `SchemaError` if a value is not of its declared domain."""

@@ -56,6 +56,7 @@ from tidings.protocol.requests import (
     Subscribe,
     Unadvertise,
     Unsubscribe,
+    Warned,
     Watch,
 )
 
@@ -108,6 +109,7 @@ __all__ = [
     "Unreadable",
     "Unsubscribe",
     "Wake",
+    "Warned",
     "Watch",
     "Woken",
 ]

@@ -13,6 +13,7 @@ PORT: Final = 7411
 DEFAULT_URL: Final = f"tidings://127.0.0.1:{PORT}"
 """The broker of clients that name none."""
 _LAST_PORT: Final = 65_535
+_TLS: Final = "tidings+tls"
 _URL: Final = re.compile(r"(tidings|tidings\+tls)://([^/?#@]+)/?")
 _ADDRESS: Final = re.compile(
     r"(?:\[(?P<v6>[0-9A-Fa-f:.]+(?:%[0-9A-Za-z._~-]+)?)\]|(?P<host>[^:\[\]\s,/]+))"
@@ -36,6 +37,16 @@ class Address(NamedTuple):
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
             return self.host == "localhost"
+
+
+class Place(NamedTuple):
+    """Where one broker is reached, and whether by TLS."""
+
+    address: Address
+    is_encrypted: bool
+
+    def __str__(self) -> str:
+        return f"{_TLS}://{self.address}" if self.is_encrypted else str(self.address)
 
 
 class Url(NamedTuple):
@@ -76,7 +87,21 @@ def parse_url(url: str) -> Url:
         )
     if not all(0 < address.port <= _LAST_PORT for address in found):
         raise TidingsError(f"{url!r}: a port is a number from 1 to {_LAST_PORT}")
-    return Url(tuple(found), parts[1] == "tidings+tls")
+    return Url(tuple(found), parts[1] == _TLS)
+
+
+def parse_place(text: str) -> Place:
+    """An address, or the URL of one broker; `TidingsError` if it is neither.
+
+    >>> str(parse_place("paris.example")), str(parse_place("tidings+tls://paris.example"))
+    ('paris.example:7411', 'tidings+tls://paris.example:7411')
+    """
+    if "://" not in text:
+        return Place(parse_address(text), False)
+    url = parse_url(text)
+    if len(url.addresses) > 1:
+        raise TidingsError(f"this is the address of one broker, and {text!r} has several")
+    return Place(url.addresses[0], url.is_encrypted)
 
 
 def _address(text: str) -> Address | None:

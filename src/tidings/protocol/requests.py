@@ -242,4 +242,11 @@ class Doubtful(msgspec.Struct, frozen=True, array_like=True, tag=24):
     """The number of doubts so far; the client tells it again as `Subscribe.doubts`."""
 
 
-Answer: TypeAlias = Accepted | Refused | Resend | Progress | Missed | Interest | Doubtful
+class Warned(msgspec.Struct, frozen=True, array_like=True, tag=30):
+    """Something about a request is odd, though it is carried out; said before it is answered."""
+
+    id: str
+    reason: str
+
+
+Answer: TypeAlias = Accepted | Refused | Resend | Progress | Missed | Interest | Doubtful | Warned

@@ -19,7 +19,7 @@ drain = 3
 
 [neighbours]
 london = "london.example:7411"
-rome = {{address = "rome.example", token_file = "rome.token", tls = true}}
+rome = {{address = "tidings+tls://rome.example", own_token_file = "paris.token"}}
 oslo = {{}}
 
 [routing]
@@ -30,7 +30,8 @@ silence = 9
 [tls]
 certificate = "paris.pem"
 key = "/etc/paris.key"
-authority = "clients.pem"
+client_authority = "clients.pem"
+neighbour_authority = "brokers.pem"
 
 [tokens]
 desk-7 = "{hashed(new_token())}"
@@ -51,7 +52,7 @@ def test_everything_can_be_said() -> None:
     assert found.address.port == 7411
     assert found.store == "/etc/tidings/data"
     assert found.links["london"].address == "london.example:7411"
-    assert found.links["rome"].token_file == "/etc/tidings/rome.token"
+    assert found.links["rome"].own_token_file == "/etc/tidings/paris.token"
     assert found.links["oslo"].address is None
     assert (found.settings.subscriptions, found.settings.beat) == ("merging", 2)
     assert found.tls is not None
@@ -118,7 +119,12 @@ def test_what_is_given_counts_more_and_is_seen_from_where_we_are() -> None:
         ("name = 'a'\n[neighbours]\n'b~2' = {}", "line 3: 'b~2' cannot be the name"),
         ("name = 'a'\n[neighbours]\nb = 'x:y'", "line 3: an address is HOST:PORT"),
         ("name = 'a'\n[neighbours]\nb = {adress = 'x:1'}", "line 3: there is no key 'adress'"),
-        ("name = 'a'\n[neighbours.b]\ntoken = 'x'\ntoken_file = 'y'", "line 2: give a token or"),
+        (
+            "name = 'a'\n[neighbours.b]\ntoken_file = 'y'",
+            "line 3: there is no key 'token_file' (did you mean 'own_token_file'?)",
+        ),
+        ("name = 'a'\n[neighbours]\nb = 'http://x'", "line 3: 'http://x' is no broker's address"),
+        ("name = 'a'\n[neighbours]\nb = 'tidings://x,y'", "line 3: this is the address of one"),
         ("name = 'a'\n[neighbours]\nb = {role = 'boss'}", "line 3: neighbours.b"),
         (
             "name = 'a'\n[neighbours]\nb = {role = 'parent'}\nc = {role = 'parent'}",
@@ -133,7 +139,13 @@ def test_what_is_given_counts_more_and_is_seen_from_where_we_are() -> None:
         ("[routing]\nlog = false", "line 2: there is no key 'log'"),
         ("[routing]\nbeat = -1", "line 2: beat is a time above 0"),
         ("[routing]\ntree = 'yes'", "line 2: "),
-        ("[tls]\nkey = 'k'", "line 1: `certificate` is missing in tls"),
+        ("[tls]\nkey = 'k'", "line 1: `key` is given, and `certificate` is missing"),
+        ("[tls]\nclient_authority = 'a'", "line 1: clients show certificates only to a broker"),
+        (
+            "[tls]\nauthority = 'a'",
+            "line 2: there is no key 'authority' (did you mean 'client_authority'?); there are "
+            "certificate, key, client_authority, neighbour_authority",
+        ),
     ],
 )
 def test_a_mistake_is_told_with_its_line(text: str, said: str) -> None:
@@ -175,7 +187,7 @@ def test_a_mistake_in_an_option_is_not_laid_to_the_file() -> None:
 def test_tokens_or_client_certificates_allow_for_any_address() -> None:
     for more in (
         f"[tokens]\ndesk = '{hashed(new_token())}'",
-        "[tls]\ncertificate = 'c'\nkey = 'k'\nauthority = 'a'",
+        "[tls]\ncertificate = 'c'\nkey = 'k'\nclient_authority = 'a'",
     ):
         assert Configuration.parse(f"listen = '0.0.0.0:7411'\n{more}").listen == "0.0.0.0:7411"
     with pytest.raises(TidingsError, match="anybody who reaches"):
@@ -186,7 +198,7 @@ def test_metrics_for_other_machines_need_tokens_and_certificates_are_not_enough(
     tokens = f"[tokens]\ndesk = '{hashed(new_token())}'"
     assert Configuration.parse(f"metrics = '0.0.0.0:1'\n{tokens}").metrics == "0.0.0.0:1"
     assert Configuration.parse("metrics = 'localhost:1'").metrics == "localhost:1"
-    tls = "[tls]\ncertificate = 'c'\nkey = 'k'\nauthority = 'a'"
+    tls = "[tls]\ncertificate = 'c'\nkey = 'k'\nclient_authority = 'a'"
     with pytest.raises(TidingsError, match="could read the numbers"):
         Configuration.parse(f"metrics = '0.0.0.0:1'\n{tls}")
 

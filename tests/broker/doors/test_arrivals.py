@@ -239,7 +239,7 @@ async def test_handshakes_take_turns_and_those_that_stop_are_given_up(
 ) -> None:
     monkeypatch.setattr(arrivals, "_SECONDS", 1.0)
     record = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"  # the beginning of a handshake
-    configuration = configured(tmp_path, tls=papers.tls("paris", trusts=False))
+    configuration = configured(tmp_path, tls=papers.tls("paris"))
     async with Broker(configuration) as broker:
         with strangers(broker, 12, record), strangers(broker, 5):
             await eventually(lambda: stages(broker).get(ArrivalStage.READ) == 8)
@@ -254,7 +254,7 @@ async def test_handshakes_take_turns_and_those_that_stop_are_given_up(
 async def test_hundreds_may_come_at_once_from_one_origin_over_tls(
     tmp_path: Path, papers: Papers
 ) -> None:
-    configuration = configured(tmp_path, tls=papers.tls("paris", trusts=False))
+    configuration = configured(tmp_path, tls=papers.tls("paris"))
     trust = papers.context()
     async with Broker(configuration) as broker:
 
@@ -269,7 +269,7 @@ async def test_hundreds_may_come_at_once_from_one_origin_over_tls(
 
 @on_loop
 async def test_garbage_instead_of_tls_ends_the_connection(tmp_path: Path, papers: Papers) -> None:
-    configuration = configured(tmp_path, tls=papers.tls("paris", trusts=False))
+    configuration = configured(tmp_path, tls=papers.tls("paris"))
     async with Broker(configuration) as broker:
         for said in (b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 5000, encode([Hello(1, "client", "")])):
             async with connected(broker) as peer:
@@ -281,7 +281,7 @@ async def test_garbage_instead_of_tls_ends_the_connection(tmp_path: Path, papers
 
 @on_loop
 async def test_a_broker_that_stops_waits_for_no_stranger(tmp_path: Path, papers: Papers) -> None:
-    for tls in (None, papers.tls("paris", trusts=False)):
+    for tls in (None, papers.tls("paris")):
         async with Broker(configured(tmp_path, tls=tls)) as broker:
             with strangers(broker, 12, b"\x16\x03\x01\x02\x00\x01"[: 6 if tls else 3]):
                 await eventually(lambda broker=broker: stages(broker).get(ArrivalStage.READ) == 8)

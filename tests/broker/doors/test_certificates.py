@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import ssl
 from contextlib import suppress
 from pathlib import Path
 
+import msgspec
 import pytest
 import trustme
 
@@ -19,23 +21,36 @@ from tidings.protocol.wire import Welcome
 
 
 class Papers:
-    """An authority, and the files of a broker that it has signed."""
+    """An authority, and the files of those whose certificates it has signed."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.authority = trustme.CA()
-        self.authority.cert_pem.write_to_path(str(folder / "authority.pem"))
+        self.file = folder / "authority.pem"
+        self.authority.cert_pem.write_to_path(str(self.file))
 
     def issue(self, name: str) -> trustme.LeafCert:
         return self.authority.issue_cert("localhost", "127.0.0.1", common_name=name)
 
-    def tls(self, name: str, *, trusts: bool) -> TLS:
+    def files(self, name: str) -> tuple[Path, Path]:
+        """A certificate and its key."""
         papers, key = self.issue(name), self.folder / f"{name}.key"
         certificate = self.folder / f"{name}.pem"
         papers.private_key_pem.write_to_path(str(key))
         papers.cert_chain_pems[0].write_to_path(str(certificate))
-        authority = str(self.folder / "authority.pem") if trusts else None
-        return TLS(str(certificate), str(key), authority)
+        return certificate, key
+
+    def tls(
+        self, name: str, *, clients: Papers | None = None, neighbours: Papers | None = None
+    ) -> TLS:
+        """What a broker has of this authority, and whose certificates it believes."""
+        certificate, key = self.files(name)
+        return TLS(
+            str(certificate),
+            str(key),
+            None if clients is None else str(clients.file),
+            None if neighbours is None else str(neighbours.file),
+        )
 
     def context(self, name: str | None = None) -> ssl.SSLContext:
         """A client's, perhaps with a certificate of its own."""
@@ -48,7 +63,14 @@ class Papers:
 
 @pytest.fixture(scope="module")
 def papers(tmp_path_factory: pytest.TempPathFactory) -> Papers:
+    """The authority of the brokers."""
     return Papers(tmp_path_factory.mktemp("papers"))
+
+
+@pytest.fixture(scope="module")
+def desks(tmp_path_factory: pytest.TempPathFactory) -> Papers:
+    """The authority of the clients."""
+    return Papers(tmp_path_factory.mktemp("desks"))
 
 
 @on_loop
@@ -57,7 +79,7 @@ async def test_what_is_said_is_encrypted_and_tokens_still_count(
 ) -> None:
     token = new_token()
     configuration = configured(
-        tmp_path, f'[tokens]\ndesk = "{hashed(token)}"', tls=papers.tls("paris", trusts=False)
+        tmp_path, f'[tokens]\ndesk = "{hashed(token)}"', tls=papers.tls("paris")
     )
     async with Broker(configuration) as broker:
         async with connected(broker, trust=papers.context()) as peer:
@@ -72,7 +94,7 @@ async def test_what_is_said_is_encrypted_and_tokens_still_count(
 @on_loop
 async def test_a_certificate_says_who_a_client_is(tmp_path: Path, papers: Papers) -> None:
     async with (
-        Broker(configured(tmp_path, tls=papers.tls("paris", trusts=True))) as broker,
+        Broker(configured(tmp_path, tls=papers.tls("paris", clients=papers))) as broker,
         connected(broker, trust=papers.context("desk-7")) as peer,
     ):
         assert isinstance(await peer.greet("ann"), Welcome)
@@ -83,15 +105,14 @@ async def test_a_certificate_says_who_a_client_is(tmp_path: Path, papers: Papers
 async def test_without_a_certificate_nobody_comes_in_unless_tokens_are_known(
     tmp_path: Path, papers: Papers
 ) -> None:
-    tls, token = papers.tls("paris", trusts=True), new_token()
+    tls, token = papers.tls("paris", clients=papers), new_token()
     async with (
         Broker(configured(tmp_path, tls=tls)) as broker,
         connected(broker, trust=papers.context()) as peer,
     ):
-        try:
-            assert await peer.greet("ann") is None
-        except OSError:  # TLS says so itself, or only hangs up: it depends on who was faster
-            assert not broker.host.sessions
+        refused = await peer.greet("ann")
+        assert isinstance(refused, Refused)
+        assert "lets nobody in without a client certificate" in refused.reason
     tokens = f'[tokens]\ndesk = "{hashed(token)}"'
     async with (
         Broker(configured(tmp_path, tokens, tls=tls)) as broker,
@@ -112,7 +133,7 @@ async def test_a_certificate_without_a_usable_name_is_refused(
     context = papers.context()
     papers.authority.issue_cert("x@example.org", common_name=name or None).configure_cert(context)
     async with (
-        Broker(configured(tmp_path, tls=papers.tls("paris", trusts=True))) as broker,
+        Broker(configured(tmp_path, tls=papers.tls("paris", clients=papers))) as broker,
         connected(broker, trust=context) as peer,
     ):
         refused = await peer.greet("ann")
@@ -124,7 +145,7 @@ async def test_a_certificate_without_a_usable_name_is_refused(
 async def test_somebody_who_talks_plainly_to_a_port_with_tls_harms_nobody(
     tmp_path: Path, papers: Papers
 ) -> None:
-    async with Broker(configured(tmp_path, tls=papers.tls("paris", trusts=True))) as broker:
+    async with Broker(configured(tmp_path, tls=papers.tls("paris", clients=papers))) as broker:
         async with connected(broker) as peer:
             peer.writer.write(b"hello?\r\n\r\n" * 10)
             with suppress(ConnectionResetError):
@@ -141,13 +162,13 @@ async def test_brokers_prove_their_names_by_certificates(tmp_path: Path, papers:
             tmp_path,
             quick + "[neighbours]\nparis = {}\n",
             name="london",
-            tls=papers.tls("london", trusts=True),
+            tls=papers.tls("london", neighbours=papers),
         )
     )
     async with london:
-        text = f'{quick}[neighbours]\nlondon = {{address = "{london.address}", tls = true}}\n'
+        text = f'{quick}[neighbours]\nlondon = "tidings+tls://{london.address}"\n'
         for name in ("rome", "paris"):
-            tls = papers.tls(name, trusts=True)
+            tls = papers.tls(name, neighbours=papers)
             async with Broker(configured(tmp_path, text, name="paris", tls=tls)) as paris:
                 if name == "rome":
                     await eventually(lambda: london.metrics.refused)
@@ -158,21 +179,130 @@ async def test_brokers_prove_their_names_by_certificates(tmp_path: Path, papers:
 
 
 @pytest.mark.parametrize(
+    ("role", "signed_by", "said"),
+    [
+        ("client", "desks", None),
+        ("client", "papers", "of the authority of paris's neighbours"),
+        ("broker", "papers", None),
+        ("broker", "desks", "of its neighbour_authority; this one is of the client_authority"),
+    ],
+)
+@on_loop
+async def test_each_authority_lets_in_those_that_it_is_for(
+    tmp_path: Path, papers: Papers, desks: Papers, role: str, signed_by: str, said: str | None
+) -> None:
+    signer = {"desks": desks, "papers": papers}[signed_by]
+    context = papers.context()
+    signer.issue("london").configure_cert(context)
+    tls = papers.tls("paris", clients=desks, neighbours=papers)
+    text = "[neighbours]\nlondon = {}\n"
+    async with (
+        Broker(configured(tmp_path, text, name="paris", tls=tls)) as paris,
+        connected(paris, trust=context) as peer,
+    ):
+        answer = await peer.greet("london", role=role)
+        if said is None:
+            assert isinstance(answer, Welcome)
+        else:
+            assert isinstance(answer, Refused)
+            assert said in answer.reason
+
+
+@on_loop
+async def test_authorities_of_one_name_are_not_taken_for_each_other(tmp_path: Path) -> None:
+    """Who has signed is told by the keys, whatever the certificates say."""
+    for name in ("own", "other"):
+        (tmp_path / name).mkdir()
+    papers, desks = Papers(tmp_path / "own"), Papers(tmp_path / "other")
+    desks.authority = trustme.CA(organization_name="one", organization_unit_name="and the same")
+    papers.authority = trustme.CA(organization_name="one", organization_unit_name="and the same")
+    for each in (papers, desks):
+        each.authority.cert_pem.write_to_path(str(each.file))
+    tls = papers.tls("paris", clients=desks, neighbours=papers)
+    context = papers.context()
+    desks.issue("london").configure_cert(context)
+    text = "[neighbours]\nlondon = {}\n"
+    async with (
+        Broker(configured(tmp_path, text, name="paris", tls=tls)) as paris,
+        connected(paris, trust=context) as peer,
+    ):
+        assert isinstance(await peer.greet("london", role="broker"), Refused)
+
+
+@on_loop
+async def test_an_authority_of_clients_lets_no_broker_in(
+    tmp_path: Path, papers: Papers, desks: Papers
+) -> None:
+    context = papers.context()
+    desks.issue("london").configure_cert(context)
+    text = "[neighbours]\nlondon = {}\n"
+    tls = papers.tls("paris", clients=desks)
+    async with (
+        Broker(configured(tmp_path, text, name="paris", tls=tls)) as paris,
+        connected(paris, trust=context) as peer,
+    ):
+        answer = await peer.greet("london", role="broker")
+        assert isinstance(answer, Refused)
+        assert "needs a `neighbour_authority` under [tls]" in answer.reason
+
+
+@on_loop
+async def test_on_its_machine_a_broker_asks_neighbours_alone_if_it_has_only_their_authority(
+    tmp_path: Path, papers: Papers
+) -> None:
+    tls = papers.tls("paris", neighbours=papers)
+    text = "[neighbours]\nlondon = {}\n"
+    async with Broker(configured(tmp_path, text, name="paris", tls=tls)) as paris:
+        async with connected(paris, trust=papers.context()) as peer:
+            assert isinstance(await peer.greet("ann"), Welcome)
+        async with connected(paris, trust=papers.context()) as peer:
+            answer = await peer.greet("london", role="broker")
+            assert isinstance(answer, Refused)
+            assert "lets no broker in without a token or a certificate" in answer.reason
+
+
+@pytest.mark.parametrize("trusts", ["the right authority", "another", "the system"])
+@on_loop
+async def test_a_neighbour_that_is_dialled_must_be_of_the_authority_of_neighbours(
+    tmp_path: Path,
+    papers: Papers,
+    desks: Papers,
+    caplog: pytest.LogCaptureFixture,
+    trusts: str,
+) -> None:
+    authority = {"the right authority": papers, "another": desks, "the system": None}[trusts]
+    dialler = TLS(neighbour_authority=None if authority is None else str(authority.file))
+    quick = "[routing]\nbeat = 0.1\nsilence = 0.5\n[neighbours]\n"
+    with caplog.at_level(logging.WARNING, "tidings"):
+        async with Broker(
+            configured(tmp_path, f"{quick}paris = {{}}\n", name="london", tls=papers.tls("london"))
+        ) as london:
+            text = f'{quick}london = "tidings+tls://{london.address}"\n'
+            async with Broker(configured(tmp_path, text, name="paris", tls=dialler)) as paris:
+                assert not paris.is_encrypted
+                if trusts == "the right authority":
+                    await eventually(lambda: london.links.is_up("paris"))
+                else:
+                    await eventually(lambda: "its certificate is not to be trusted" in caplog.text)
+                    assert not london.links.is_up("paris")
+
+
+@pytest.mark.parametrize(
     ("change", "reason"),
     [
         ({"key": "nowhere.key"}, "cannot read nowhere.key"),
-        ({"authority": "nowhere.pem"}, "cannot read nowhere.pem"),
+        ({"client_authority": "nowhere.pem"}, "cannot read nowhere.pem"),
+        ({"neighbour_authority": "nowhere.pem"}, "cannot read nowhere.pem"),
         ({"certificate": __file__}, "no certificate and its key"),
-        ({"authority": __file__}, "no certificate of an authority"),
+        ({"client_authority": __file__}, "no certificate of an authority"),
     ],
-    ids=["key", "authority", "no-certificate", "no-authority"],
+    ids=["key", "clients", "neighbours", "no-certificate", "no-authority"],
 )
 @on_loop
 async def test_certificates_that_cannot_be_used_are_told_at_start(
     tmp_path: Path, papers: Papers, change: dict[str, str], reason: str
 ) -> None:
-    usual = papers.tls("paris", trusts=True)
-    fields = {f: getattr(usual, f) for f in ("certificate", "key", "authority")}
-    configuration = configured(tmp_path, tls=TLS(**{**fields, **change}))
+    usual = papers.tls("paris", clients=papers)
+    configuration = configured(tmp_path, tls=msgspec.structs.replace(usual, **change))
     with pytest.raises(TidingsError, match=reason):
         await Broker(configuration).start()

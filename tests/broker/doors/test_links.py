@@ -177,7 +177,7 @@ async def test_brokers_prove_their_names_by_tokens(
     token, port = new_token(), free_port()
     secret = tmp_path / "token"
     secret.write_text(token + "\n")
-    place = f'{{address = "127.0.0.1:{port}", token_file = "{secret}"}}'
+    place = f'{{address = "127.0.0.1:{port}", own_token_file = "{secret}"}}'
     dials = f"{QUICK}[neighbours]\nlondon = {place}\n"
     lets_in = f'{QUICK}[neighbours]\nparis = {{}}\n[tokens]\nNAME = "{hashed(token)}"\n'
     with caplog.at_level(logging.WARNING, "tidings"):

@@ -12,9 +12,9 @@ from tests.cli.conftest import PROGRAM
 from tidings.broker.operations.status import ask
 from tidings.broker.server import Broker
 from tidings.broker.tokens import hashed, new_token
-from tidings.cli.network import drawn, explore
+from tidings.cli.network import asker, drawn, explore
 from tidings.events import TidingsError
-from tidings.protocol.addresses import Address
+from tidings.protocol.addresses import Address, Place
 
 QUICK = "[routing]\nbeat = 0.1\nsilence = 0.5\nprogress = 0.1\n"
 
@@ -79,7 +79,7 @@ async def test_the_whole_network_is_found_from_any_broker_and_drawn(tmp_path: Pa
         ):
             for other in (london, rome):
                 await eventually(lambda other=other: len(other.status().streams) == 3)
-            found = await explore(london.address)
+            found = await explore(Place(london.address, False), asker())
             assert set(found.brokers) == {"paris", "london", "rome"}
             assert found.brokers["rome"].streams["london"].path == ("london", "paris", "rome")
             assert "rome" in drawn(found)
@@ -95,7 +95,7 @@ async def test_the_whole_network_is_found_from_any_broker_and_drawn(tmp_path: Pa
             assert "in the tree" in shown
             assert (tmp_path / "network.svg").read_text().startswith("<svg")
         await eventually(lambda: not paris.links.is_up("rome"))
-        found = await explore(paris.address)
+        found = await explore(Place(paris.address, False), asker())
         assert set(found.silent) == {"london", "rome"}
         assert "nobody can be reached" in found.silent["rome"]
         assert "rome" in drawn(found)

@@ -1,7 +1,7 @@
 """Configuration: what `tidings.toml` may say about a broker, and how a mistake in it is told.
 
-The structure of the file, the quantities in it, and the places in it live here. Nothing here
-opens what the file names.
+The structure of the file, the quantities in it, and the places in it live here. Of what the file
+names, only the file of tokens is opened here.
 """
 
 from tidings.broker.configuration.file import (
@@ -10,7 +10,16 @@ from tidings.broker.configuration.file import (
     ClientLimits,
     Configuration,
     NeighbourEntry,
-    check_token,
+    load_tokens,
 )
+from tidings.broker.configuration.tokens import check_name
 
-__all__ = ["TLS", "USUAL", "ClientLimits", "Configuration", "NeighbourEntry", "check_token"]
+__all__ = [
+    "TLS",
+    "USUAL",
+    "ClientLimits",
+    "Configuration",
+    "NeighbourEntry",
+    "check_name",
+    "load_tokens",
+]

@@ -5,10 +5,16 @@
     store = "/var/lib/tidings"
     metrics = "127.0.0.1:9411"
     deliverers = ["pipeline"]            # who may run `tidings pipeline deliver` here
+    schema = "schema.toml"               # which attributes there are
     [neighbours]
-    london = "london.example:7411"       # or {address = "…", token_file = "…", tls = true}
-    rome = {}                            # rome dials us; or {role = "child"} in a hierarchy
-    [tokens]
+    london = "london.example:7411"       # or tidings+tls://…, or {address = "…", role = "child"}
+    rome = {}                            # rome dials us
+    [tls]
+    certificate = "paris.pem"            # what we show to clients and neighbours
+    key = "paris.key"
+    client_authority = "clients.pem"     # whose certificates let clients in
+    neighbour_authority = "brokers.pem"  # whose certificates neighbours show
+    [tokens]                             # or above, tokens = "tokens.toml": read when it changes
     desk = "sha256:…"                    # as `tidings token desk` prints it
     [limits]
     connections = 5000
@@ -30,12 +36,13 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from tidings.broker.configuration.quantities import parse_duration, parse_size
+from tidings.broker.configuration.tokens import TokenEntries, TokenEntry, check_tokens, grants
 from tidings.broker.configuration.toml import described, line_of, nearest, unreadable
-from tidings.broker.tokens import is_hash
+from tidings.broker.tokens import Tokens
 from tidings.events import TidingsError
 from tidings.node import Settings
 from tidings.overlay import Role
-from tidings.protocol.addresses import Address, parse_address
+from tidings.protocol.addresses import Address, parse_address, parse_place
 
 USUAL: Final = Path("tidings.toml")
 """The file that is read if no other is named."""
@@ -60,26 +67,32 @@ class NeighbourEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the file says of a neighbour."""
 
     address: str | None = None
-    """Where to reach it; without an address, it is the one that dials."""
+    """Where to reach it, as `host:port` or `tidings+tls://host:port`; without an address, it is the
+    one that dials."""
     role: Role = "peer"
     """What it is to this broker, in a hierarchy."""
-    token: str | None = None
-    """The token that this broker shows it, to prove who it is."""
-    token_file: str | None = None
-    """The file in which that token is."""
-    tls: bool = False
+    own_token_file: str | None = None
+    """The file with the token of this broker, which it shows to the neighbour when it dials, in the
+    place of its certificate. (What the neighbour shows when *it* dials is known by its hash under
+    [tokens].)"""
     server_name: str | None = None
-    """The name in its certificate, if that is not the one in its address."""
+    """The host that its certificate is made out to, if that is not the one in its address."""
 
 
 class TLS(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Certificates. Paths are as seen from the configuration file."""
 
-    certificate: str
-    key: str
-    authority: str | None = None
-    """Clients and brokers prove who they are by a certificate of this authority: its common name is
-    their principal."""
+    certificate: str | None = None
+    """What this broker shows to whoever connects, and to neighbours that it dials. With it, the
+    broker speaks only TLS."""
+    key: str | None = None
+    """The private key of that certificate."""
+    client_authority: str | None = None
+    """The authority whose certificates let clients in: the common name is their principal."""
+    neighbour_authority: str | None = None
+    """The authority whose certificates neighbours show, those that are dialled and those that dial;
+    the common name of one that dials is the name of its broker. Without it, one that is dialled is
+    trusted as the system trusts web sites, and one that dials shows a token."""
 
 
 class ClientLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -131,12 +144,15 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     listen: str = "127.0.0.1:7411"
     store: str = "tidings-store"
     metrics: str | None = None
+    schema: str | None = None
+    """The file that declares attributes. A subscriber that asks for another one is warned."""
     drain: Seconds = 10.0
     """Seconds that clients and disk have to take what is left when the broker stops."""
     neighbours: dict[str, str | NeighbourEntry] = {}
     routing: dict[str, Any] = {}
     tls: TLS | None = None
-    tokens: dict[str, str] = {}
+    tokens: dict[str, TokenEntries] | str = {}
+    """Who has which tokens; or the file that says so, which is read anew when it changes."""
     deliverers: list[str] = []
     """Principals that may publish copies for bulk subscribers, as `tidings pipeline deliver` does.
     Without tokens and certificates, all clients may."""
@@ -146,24 +162,15 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     @classmethod
     def load(cls, path: str | Path, **given: Any) -> Configuration:
         """Read a TOML file; `TidingsError` says where it is wrong. `given` overrides it."""
-        try:
-            text = Path(path).read_text(encoding="utf-8")
-        except OSError as problem:
-            raise TidingsError(f"cannot read {path}: {problem.strerror}") from None
-        except UnicodeDecodeError:
-            raise TidingsError(f"cannot read {path}: it is no text in UTF-8") from None
-        return cls.parse(text, file=str(path), **given)
+        return cls.parse(_read(path), file=str(path), **given)
 
     @classmethod
     def parse(cls, text: str, *, file: str = str(USUAL), **given: Any) -> Configuration:
         """Read a text in TOML, with relative paths as seen from the folder of the file."""
-        try:
-            plain = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as problem:
-            raise TidingsError(f"{file}{unreadable(problem, text)}") from None
+        plain = _toml(text, file)
         try:
             _convert_each(plain, "neighbours", str | NeighbourEntry)
-            _convert_each(plain, "tokens", str)
+            _convert_each(plain, "tokens", TokenEntries)
             found: Configuration = _converted(plain | given, cls)
             found.check()
         except _MisplacedError as problem:
@@ -171,7 +178,10 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             where = f"--{option}" if option in given else f"{file}{line_of(text, problem.place)}"
             raise TidingsError(f"{where}: {problem}") from None
         seen = found._seen_from(Path(file).parent)
-        return msgspec.structs.replace(seen, store=given.get("store", seen.store))
+        paths = {"store": seen.store, "schema": seen.schema}
+        return msgspec.structs.replace(
+            seen, **{name: given.get(name, path) for name, path in paths.items()}
+        )
 
     # -- what follows from it ------------------------------------------------------------------
 
@@ -198,6 +208,18 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         return found
 
     @property
+    def token_file(self) -> str | None:
+        """The file that says who has which tokens, if there is one."""
+        return self.tokens if isinstance(self.tokens, str) else None
+
+    def known_tokens(self) -> Tokens | None:
+        """The tokens that are known, by the file that says so if there is one; None if nobody is
+        asked for any."""
+        if isinstance(self.tokens, str):
+            return load_tokens(self.tokens)
+        return Tokens(grants(self.tokens)) if self.tokens else None
+
+    @property
     def _is_hierarchy(self) -> bool:
         return any(each.role != "peer" for each in self.links.values())
 
@@ -211,12 +233,13 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             _check(lambda: parse_address(self.metrics or ""), "metrics")
         for name in self.neighbours:
             _check(lambda name=name: self._check_neighbour(name), "neighbours", name)
+        _check(self._check_tls, "tls")
         self._check_routing()
         self._check_hierarchy()
         _check(lambda: self.retention.seconds, "retention", "age")
         _check(lambda: self.retention.bytes, "retention", "size")
-        for name, hash in self.tokens.items():
-            _check(lambda name=name, hash=hash: check_token(name, hash), "tokens", name)
+        if isinstance(self.tokens, dict):
+            _check_tokens(self.tokens)
         _check(self._check_exposure, "listen")
         _check(self._check_metrics, "metrics")
 
@@ -235,9 +258,20 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             raise TidingsError(f"{name} is this broker itself")
         link = self.links[name]
         if link.address is not None:
-            parse_address(link.address)
-        if link.token is not None and link.token_file is not None:
-            raise TidingsError("give a token or a token_file, not both")
+            parse_place(link.address)
+
+    def _check_tls(self) -> None:
+        tls = self.tls
+        if tls is None:
+            return
+        for one, other in (("certificate", "key"), ("key", "certificate")):
+            if getattr(tls, one) is not None and getattr(tls, other) is None:
+                raise TidingsError(f"`{one}` is given, and `{other}` is missing")
+        if tls.client_authority is not None and tls.certificate is None:
+            raise TidingsError(
+                "clients show certificates only to a broker that shows one: client_authority "
+                "needs `certificate` and `key`, too"
+            )
 
     def _check_routing(self) -> None:
         known = [f for f in Settings.__struct_fields__ if f not in _FIXED]
@@ -272,12 +306,12 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     def _check_exposure(self) -> None:
         if self.address.is_loopback or self.tokens:
             return
-        if self.tls is not None and self.tls.authority is not None:
+        if self.tls is not None and self.tls.client_authority is not None:
             return
         raise TidingsError(
             f"anybody who reaches {self.listen} could publish and listen. Say who may: add the "
-            "lines that `tidings token NAME` prints, or an `authority` under [tls] for clients "
-            "with certificates; or listen on 127.0.0.1"
+            "lines that `tidings token NAME` prints, or a `client_authority` under [tls] for "
+            "clients with certificates; or listen on 127.0.0.1"
         )
 
     def _check_metrics(self) -> None:
@@ -292,19 +326,20 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     def _seen_from(self, folder: Path) -> Configuration:
         """With paths that hold wherever the program was started."""
         changes: dict[str, Any] = {"store": str(folder / self.store)}
+        if self.schema is not None:
+            changes["schema"] = str(folder / self.schema)
+        if isinstance(self.tokens, str):
+            changes["tokens"] = str(folder / self.tokens)
         if self.tls is not None:
-            paths = {
-                f: str(folder / getattr(self.tls, f))
-                for f in ("certificate", "key", "authority")
-                if getattr(self.tls, f) is not None
-            }
+            given = msgspec.structs.asdict(self.tls)
+            paths = {name: str(folder / path) for name, path in given.items() if path is not None}
             changes["tls"] = TLS(**paths)
         if self.retention.lake is not None:
             lake = str((folder / self.retention.lake).absolute())
             changes["retention"] = msgspec.structs.replace(self.retention, lake=lake)
         changes["neighbours"] = {
-            name: msgspec.structs.replace(each, token_file=str(folder / each.token_file))
-            if isinstance(each, NeighbourEntry) and each.token_file is not None
+            name: msgspec.structs.replace(each, own_token_file=str(folder / each.own_token_file))
+            if isinstance(each, NeighbourEntry) and each.own_token_file is not None
             else each
             for name, each in self.neighbours.items()
         }
@@ -343,15 +378,41 @@ def _convert_each(plain: dict[str, Any], section: str, kind: Any) -> None:
         _converted(each, kind, section, name)
 
 
-def check_token(name: str, hash: str) -> None:
-    """`TidingsError` if a principal cannot be called so, or this is no hash of its token."""
-    if not name or "/" in name:
-        raise TidingsError(f"the name of whoever has a token has no `/` in it: {name!r}")
-    if not is_hash(hash):
-        raise TidingsError(
-            "this is no hash of a token, and tokens themselves do not belong here; "
-            f"`tidings token {name}` prints a new token and the line for this file"
-        )
+def load_tokens(path: str) -> Tokens:
+    """The tokens of a file of their own; `TidingsError` says where it is wrong."""
+    text = _read(path)
+    plain = _toml(text, path)
+    try:
+        for key in plain:
+            if key != "tokens":
+                raise _MisplacedError(nearest(key, ["tokens"]), (key,))
+        _convert_each(plain, "tokens", TokenEntries)
+        tokens = _converted(plain.get("tokens", {}), dict[str, TokenEntries], "tokens")
+        _check_tokens(tokens)
+    except _MisplacedError as problem:
+        raise TidingsError(f"{path}{line_of(text, problem.place)}: {problem}") from None
+    return Tokens(grants(tokens))
+
+
+def _check_tokens(tokens: dict[str, TokenEntries]) -> None:
+    for name, entries in tokens.items():
+        _check(lambda name=name, entries=entries: check_tokens(name, entries), "tokens", name)
+
+
+def _read(path: str | Path) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except OSError as problem:
+        raise TidingsError(f"cannot read {path}: {problem.strerror}") from None
+    except UnicodeDecodeError:
+        raise TidingsError(f"cannot read {path}: it is no text in UTF-8") from None
+
+
+def _toml(text: str, file: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as problem:
+        raise TidingsError(f"{file}{unreadable(problem, text)}") from None
 
 
 def _fields(place: tuple[str, ...]) -> tuple[str, ...]:
@@ -362,6 +423,7 @@ def _fields(place: tuple[str, ...]) -> tuple[str, ...]:
         "limits": ClientLimits,
         "retention": Retention,
         "neighbours": NeighbourEntry,
+        "tokens": TokenEntry,
     }
     kind = kinds.get(place[0] if place else "", Configuration)
     return tuple(kind.__struct_fields__)

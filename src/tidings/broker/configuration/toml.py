@@ -108,6 +108,8 @@ def described(
     if missing := re.fullmatch(r"Object missing required field `(.*)`", what):
         return place, f"`{missing[1]}` is missing" + (f" in {'.'.join(place)}" if place else "")
     what = what.replace("`", "")
+    if "datetime" in what:
+        what = "expected a time with its zone, like 2026-12-19T12:00:00Z"
     plain = {"int": "a whole number", "float": "a number", "str": "a text", "bool": "true or false"}
     plain |= {"object": "a table", "array": "a list", "null": "nothing"}
     for word, meaning in plain.items():

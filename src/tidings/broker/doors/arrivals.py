@@ -301,7 +301,8 @@ class Arrivals:
             )
         except OSError as problem:  # TLS was not agreed on, or not in time
             self.gone(arrival)
-            self._tell(f"refused somebody at {arrival.address}: {problem}")
+            why = str(problem) or type(problem).__name__
+            self._tell(f"refused somebody at {arrival.address}: {why}")
 
     def _no_longer_unread(self, arrival: Arrival) -> None:
         if arrival in self._unread:

@@ -27,7 +27,7 @@ from tidings.delivery.copies import (
     is_of_copies_only,
     is_owned,
 )
-from tidings.events import Filter, Notification
+from tidings.events import Filter, Notification, Schema
 from tidings.protocol import (
     Acknowledge,
     Advertise,
@@ -43,6 +43,7 @@ from tidings.protocol import (
     Subscribe,
     Unadvertise,
     Unsubscribe,
+    Warned,
     Watch,
 )
 from tidings.protocol.wire import Copy, Ping, Pong
@@ -72,7 +73,9 @@ class ClientSession:
         name: str,
         limits: ClientLimits,
         may_deliver: bool,
+        schema: Schema | None,
     ) -> None:
+        """`schema` says which attributes there are, if that is known."""
         self.name = f"{principal}/{name}"
         """The name under which it publishes."""
         self.session = f"{self.name}#{next(_NUMBERS)}"
@@ -81,6 +84,7 @@ class ClientSession:
         """The filter of each of its watches, by id."""
         self._principal = principal
         self._may_deliver = may_deliver
+        self._schema = schema
         self._connection = connection
         self._host = host
         self._metrics = host.metrics
@@ -299,7 +303,17 @@ class ClientSession:
                 f"not {len(body.durable)}",
             )
             return
+        self._warn(body.id, body.filter)
         self._pass_on(self._owned(body))
+
+    def _warn(self, id: str, filter: Filter) -> None:
+        """Say of a filter that it asks for attributes which the schema does not know."""
+        if self._schema is None:
+            return
+        names = {name for each in filter.conjunctions for name in each.constraints}
+        unknown = self._schema.unknown(names - {FOR, BULK})
+        if unknown is not None:
+            self._host.post(self._connection, Warned(id, unknown))
 
     def _acknowledge(self, body: Acknowledge) -> None:
         self._pass_on(self._owned(body))

@@ -61,8 +61,6 @@ class Connection(asyncio.Protocol):
         self._transport: Any = None  # an asyncio.Transport, as soon as it is made
         self._splitter = Splitter(frame)
         self.address = "?"
-        self.certificate: dict[str, Any] | None = None
-        """What the other end has proved to be, if it has."""
         self.label = ""
         """Who it is, for the log."""
         self.receive: Callable[[list[Any], int], None] = _ignore
@@ -88,7 +86,6 @@ class Connection(asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=self.memory, low=self.memory // 4)
         peer = transport.get_extra_info("peername")
         self.address = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else str(peer or "?")
-        self.certificate = transport.get_extra_info("peercert") or None
         self._metrics.opened += 1
         self._made(self)
 
@@ -241,6 +238,11 @@ class Connection(asyncio.Protocol):
         """Say why, and close."""
         if self.is_closing:
             return
+        self.log_refusal(reason)
+        self.farewell(reason)
+
+    def log_refusal(self, reason: str) -> None:
+        """Note that whoever is at the other end is not listened to any longer."""
         self._metrics.refused += 1
         _log.warning(
             "refused %s at %s: %s",
@@ -249,7 +251,6 @@ class Connection(asyncio.Protocol):
             reason,
             extra={"session": self.label},
         )
-        self.farewell(reason)
 
     def farewell(self, reason: str) -> None:
         """Say why, and close, with what was sent before."""

@@ -15,17 +15,20 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from secrets import token_hex
-from time import monotonic
+from time import monotonic, time
 from typing import Final
 
 from tidings.broker.configuration import ClientLimits
 from tidings.broker.doors.admission import Admission, UnwelcomeError
+from tidings.broker.doors.certificates import Authorities
 from tidings.broker.doors.client_session import ClientSession
 from tidings.broker.doors.connection import Connection
 from tidings.broker.doors.decoding import ClientDecoder, Decoding
 from tidings.broker.doors.links import Links
 from tidings.broker.host import Host
 from tidings.broker.operations.status import ASK, Status
+from tidings.broker.tokens import Grant, Tokens
+from tidings.events import Schema
 from tidings.protocol import Refused
 from tidings.protocol.wire import (
     ACCESS,
@@ -40,6 +43,8 @@ from tidings.protocol.wire import (
 
 _log = logging.getLogger(__name__)
 
+_PATIENCE: Final = 5.0
+"""Seconds to answer what was said by somebody whose token has expired."""
 _STALLED: Final = 20
 """Times `silence` after which a client that has stopped reading is cut off."""
 # Neighbours are trusted with more than clients: a table or a part of a log is one message.
@@ -57,19 +62,25 @@ class Gate:
         name: str,
         host: Host,
         admission: Admission,
+        authorities: Authorities,
         limits: ClientLimits,
         status: Callable[[], Status],
         *,
         lake: str | None = None,
+        schema: Schema | None = None,
     ) -> None:
         self._name = name
+        self._schema = schema
         self._lake = lake
         self._host = host
         self._admission = admission
+        self._authorities = authorities
         self._limits = limits
         self._status = status
         self.links: Links | None = None
         self.connections: set[Connection] = set()
+        self._grants: dict[Connection, Grant] = {}
+        """The tokens by which clients and neighbours were let in."""
         self.is_closing = False
         self._threads = ThreadPoolExecutor(2, "tidings-decode")
         # How many attributes are too many is for the session to say, which refuses only one event.
@@ -108,13 +119,15 @@ class Gate:
 
     def _gone(self, connection: Connection) -> None:
         self.connections.discard(connection)
+        self._grants.pop(connection, None)
         if self._emptied is not None and not self.connections and not self._emptied.done():
             self._emptied.set_result(None)
 
     def greeted(self, transport: asyncio.Transport, hello: Hello, size: int) -> Refused | None:
         """Let in the sender of a Hello, in a frame of this size, or say why not."""
+        shown = self._authorities.shown(transport.get_extra_info("ssl_object"))
         try:
-            principal = self._admission.admit(hello, transport.get_extra_info("peercert"))
+            admitted = self._admission.admit(hello, shown, time())
         except UnwelcomeError as problem:
             return Refused(ACCESS, str(problem))
         is_link, asks = hello.role == "broker", hello.options.get(ASK) == "status"
@@ -125,13 +138,15 @@ class Gate:
             return Refused("", f"{self._name} has all the {most} clients that it may have")
         connection = self._connection(self._watch, is_link=is_link)
         connection.take_over(transport, size)
+        if admitted.grant is not None:
+            self._grants[connection] = admitted.grant
         if is_link:
             self._let_broker_in(connection, hello)
         elif asks:
             connection.send([self._status()])
             connection.close()
         else:
-            self._let_client_in(connection, hello, principal)
+            self._let_client_in(connection, hello, admitted.principal)
         connection.go_on()
         return None
 
@@ -145,6 +160,7 @@ class Gate:
             name=name,
             limits=self._limits,
             may_deliver=self._admission.may_deliver(principal),
+            schema=self._schema,
         ).open()
 
     def _let_broker_in(self, connection: Connection, hello: Hello) -> None:
@@ -209,6 +225,23 @@ class Gate:
         """A client may sleep; a neighbour that takes nothing is better replaced by another way."""
         is_link = connection.memory >= _LINK_MEMORY
         return (2 if is_link else _STALLED) * self._limits.silence
+
+    def check_tokens(self, tokens: Tokens) -> None:
+        """End the connections whose token has expired, or is known no longer.
+
+        What was read before is done, and answered first; what was not is not done.
+        """
+        now = time()
+        for connection, grant in list(self._grants.items()):
+            objection = tokens.objection(grant, now)
+            if objection is not None:
+                del self._grants[connection]
+                connection.hold()
+                connection.log_refusal(objection)
+                self._host.dismiss(connection, Refused(ACCESS, objection))
+                # Also if the disk is full, and what was read before cannot be answered.
+                loop = asyncio.get_running_loop()
+                loop.call_later(_PATIENCE, connection.farewell, objection)
 
     # -- the end -------------------------------------------------------------------------------
 

@@ -27,10 +27,11 @@ from typing import Any, Final
 from tidings.broker.configuration import NeighbourEntry
 from tidings.broker.doors.connection import Connection
 from tidings.broker.host import Host
+from tidings.client.tls import tls_trouble
 from tidings.events import TidingsError
 from tidings.overlay import Role
 from tidings.protocol import LinkDown, LinkUp, Received, Refused
-from tidings.protocol.addresses import parse_address
+from tidings.protocol.addresses import parse_place
 from tidings.protocol.messages import Frame, Offer
 from tidings.protocol.wire import VERSION, Hello, Ping, Pong, Welcome
 
@@ -63,9 +64,10 @@ class Links:
         host: Host,
         *,
         connection: Callable[[Callable[[Connection], None]], Connection],
-        trust: ssl.SSLContext | None,
+        trust: Callable[[NeighbourEntry], ssl.SSLContext],
     ) -> None:
-        """`neighbours` are those that were configured, and change as the links do."""
+        """`neighbours` are those that were configured, and change as the links do; `trust` says
+        how to talk TLS to one."""
         self._name = name
         self._neighbours = neighbours
         self._configured = dict(neighbours)
@@ -90,7 +92,8 @@ class Links:
     def start(self, address: str) -> None:
         """Dial all neighbours whose address is known, again and again.
 
-        `address` is where this broker can be reached, or `:PORT`, for neighbours to know.
+        `address` is where this broker can be reached, for neighbours to know; without a host in
+        it, where they see it.
         """
         self._address = address
         for name in self._neighbours:
@@ -229,8 +232,7 @@ class Links:
             before[0].lost = lambda: None
             before[0].farewell("another connection has taken the place of this one")
         if isinstance(address, str) and address and self._neighbours[name].address is None:
-            own = connection.address.rpartition(":")[0]
-            self.addresses[name] = own + address if address.startswith(":") else address
+            self.addresses[name] = _reachable(address, connection.address)
         self._unfit.pop(name, None)
         self._up[name] = (connection, dialled_by)
         self._instances[name] = instance
@@ -297,7 +299,7 @@ class Links:
                 try:
                     await self._dial(name, address, neighbour)
                     continue
-                except (OSError, TidingsError, TimeoutError, ssl.SSLError) as problem:
+                except (OSError, TidingsError, TimeoutError) as problem:
                     what = str(problem) or type(problem).__name__
                     if what != told and not self.is_up(name):
                         _log.warning("cannot link with %s at %s: %s", name, address, what)
@@ -307,7 +309,7 @@ class Links:
 
     async def _dial(self, name: str, where: str, neighbour: NeighbourEntry) -> None:
         """Connect, greet and adopt; an error says why it was in vain."""
-        address = parse_address(where)
+        address, is_encrypted = parse_place(where)
         options = self._options(neighbour)
         hello = Hello(VERSION, "broker", self._name, _token(neighbour), options)
         answered: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
@@ -333,22 +335,37 @@ class Links:
 
         refusal: list[str | None] = []
         connection = self._connection(made)
-        named = (neighbour.server_name or address.host) if neighbour.tls else None
+        named = (neighbour.server_name or address.host) if is_encrypted else None
         try:
             async with asyncio.timeout(_PATIENCE):
                 await asyncio.get_running_loop().create_connection(
                     lambda: connection,
                     *address,
-                    ssl=self._trust if neighbour.tls else None,
+                    ssl=self._trust(neighbour) if is_encrypted else None,
                     server_hostname=named,
                 )
                 messages = await answered
             if refusal == [None]:
                 return
             raise TidingsError(refusal[0] if refusal and refusal[0] else _reason(messages, name))
+        except ssl.SSLError as problem:
+            connection.forget()
+            raise TidingsError(tls_trouble(problem)) from None
         except BaseException:
             connection.forget()
             raise
+
+
+def _reachable(told: str, seen: str) -> str:
+    """Where a neighbour says it can be reached: `:PORT`, at the address where it is seen.
+
+    >>> _reachable("tidings+tls://:7411", "192.0.2.7:50123"), _reachable("rome:1", "192.0.2.7:5")
+    ('tidings+tls://192.0.2.7:7411', 'rome:1')
+    """
+    scheme, separator, place = told.rpartition("://")
+    if place.startswith(":"):
+        place = seen.rpartition(":")[0] + place
+    return scheme + separator + place
 
 
 def _reason(messages: list[Any], name: str) -> str:
@@ -364,9 +381,10 @@ def _reason(messages: list[Any], name: str) -> str:
 
 
 def _token(neighbour: NeighbourEntry) -> str | None:
-    if neighbour.token_file is None:
-        return neighbour.token
+    if neighbour.own_token_file is None:
+        return None
     try:
-        return Path(neighbour.token_file).read_text(encoding="utf-8").strip()
+        return Path(neighbour.own_token_file).read_text(encoding="utf-8").strip()
     except OSError as problem:
-        raise TidingsError(f"cannot read {neighbour.token_file}: {problem.strerror}") from None
+        said = f"cannot read {neighbour.own_token_file}: {problem.strerror}"
+        raise TidingsError(said) from None

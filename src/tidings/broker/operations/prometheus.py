@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
+from time import time
 from typing import Final
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -42,9 +43,13 @@ class Exporter(Collector):
     """A broker's numbers, read at each request."""
 
     def __init__(
-        self, metrics: Metrics, status: Callable[[], Status], *, tokens: Tokens | None = None
+        self,
+        metrics: Metrics,
+        status: Callable[[], Status],
+        *,
+        tokens: Callable[[], Tokens | None] | None = None,
     ) -> None:
-        """A request must show one of the `tokens`, if they are given."""
+        """A request must show one of the `tokens` that are known now, if they are given."""
         self._metrics = metrics
         self._status = status
         self._tokens = tokens
@@ -98,11 +103,17 @@ class Exporter(Collector):
         finally:
             writer.close()
 
+    def _may_ask(self, shown: str) -> bool:
+        if self._tokens is None:
+            return True
+        grant = (self._tokens() or Tokens()).find(shown)
+        return grant is not None and grant.expired(time()) is None
+
     def _response(self, head: bytes) -> bytes:
         method, _, rest = head.partition(b" ")
         path = rest.partition(b" ")[0].partition(b"?")[0]
         more = ""
-        if self._tokens is not None and self._tokens.principal(_shown(head)) is None:
+        if not self._may_ask(_shown(head)):
             status, body = "401 Unauthorized", b"show a token of this broker\n"
             more = "WWW-Authenticate: Bearer\r\n"
         elif method != b"GET" or path not in (b"/metrics", b"/"):

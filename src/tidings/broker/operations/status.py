@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from tidings.client.tls import tls_trouble
 from tidings.events import TidingsError
 from tidings.protocol import Refused
 from tidings.protocol.addresses import Address
@@ -129,6 +130,8 @@ async def ask(
             return await _ask(address, token, trust)
     except TimeoutError:
         raise TidingsError(f"{address} has not answered for {within:g} seconds") from None
+    except ssl.SSLError as problem:
+        raise TidingsError(f"{address}: {tls_trouble(problem)}") from None
     except OSError as problem:
         reason = problem.strerror or str(problem)
         raise TidingsError(f"nobody can be reached at {address}: {reason}") from None
@@ -143,7 +146,10 @@ async def _ask(address: Address, token: str | None, trust: ssl.SSLContext | None
         while not payloads:
             chunk = await reader.read(_CHUNK)
             if not chunk:
-                raise TidingsError(f"{address} hung up without an answer")
+                why = ", as it does if it does not trust a certificate that it is shown"
+                raise TidingsError(
+                    f"{address} hung up without an answer{'' if trust is None else why}"
+                )
             payloads = splitter.feed(chunk)
         return _read(payloads[0], address)
     finally:

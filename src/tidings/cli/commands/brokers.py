@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+from math import inf
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from tidings.cli.complaints import failures_told
-from tidings.cli.options import HERE, Authority, Config, Token, Url, argument, login, option
+from tidings.cli.options import (
+    HERE,
+    Authority,
+    Certificate,
+    Config,
+    Key,
+    SchemaFile,
+    Token,
+    TokenFile,
+    Url,
+    argument,
+    login,
+    option,
+)
 
 commands = typer.Typer()
 
@@ -21,12 +35,16 @@ def up(
     ] = None,
     store: Annotated[Path | None, option("--store DIR", "Where events are kept.")] = None,
     name: Annotated[str | None, option("--name NAME", "What its stream is called.")] = None,
+    schema: SchemaFile = None,
 ) -> None:
     """Run a broker.
 
     Without a configuration it listens on 127.0.0.1:7411, asks nobody who they are, and keeps
     all events for ever in ./tidings-store. It stops on Ctrl-C or SIGTERM, after everything it
     has taken in was kept; it comes back from a crash with all that it had accepted.
+
+    With a schema, it warns a subscriber whose filter names an attribute that is not declared
+    there, and which one may be meant; the subscription begins all the same.
 
     \b
     A configuration, say tidings.toml; all of it is optional:
@@ -35,18 +53,22 @@ def up(
       store = "/var/lib/tidings"
       metrics = "127.0.0.1:9411"         # for Prometheus
       deliverers = ["pipeline"]          # principals that may run `tidings pipeline deliver`
+      schema = "schema.toml"             # subscribers are warned of other attributes
       drain = 10                         # seconds to finish when it is stopped
       [neighbours]                       # other brokers
-      london = "london.example:7411"
+      london = "london.example:7411"     # or tidings+tls://london.example:7411
       rome = {}                          # it dials us; in a hierarchy {role = "parent"}
+      oslo = {address = "oslo.example", own_token_file = "paris.token"}  # what we show it
       [routing]
       subscriptions = "covering"         # or flooding, simple, identity, merging, ...
       [tls]
       certificate = "paris.pem"
       key = "paris.key"
-      authority = "clients.pem"          # principals are named in certificates
+      client_authority = "clients.pem"   # whose certificates name principals, and let them in
+      neighbour_authority = "brokers.pem"    # whose certificates neighbours show
       [tokens]                           # or have tokens: see `tidings token`
-      desk-7 = "sha256:..."
+      desk-7 = "sha256:..."              # or above, tokens = "tokens.toml": a file with [tokens],
+                                         # which is read anew when it changes
       [limits]
       connections = 5000
       publish_rate = 1000                # of each session, in a second
@@ -65,7 +87,7 @@ def up(
     with failures_told():
         from tidings.cli.up import run_broker
 
-        run_broker(config, listen=listen, store=store, name=name)
+        run_broker(config, listen=listen, store=store, name=name, schema=schema)
 
 
 @commands.command()
@@ -75,6 +97,10 @@ def publish(
     ] = None,
     url: Url = HERE,
     token: Token = None,
+    token_file: TokenFile = None,
+    authority: Authority = None,
+    certificate: Certificate = None,
+    key: Key = None,
     rate: Annotated[
         float | None, option("--rate N", "Events a second, at most.", min=0.001)
     ] = None,
@@ -84,7 +110,9 @@ def publish(
     name: Annotated[
         str | None, option("--name NAME", "The session's name, else a random one.")
     ] = None,
-    authority: Authority = None,
+    wait: Annotated[
+        bool, option("--wait", "Wait for a broker that is not there yet, until Ctrl-C.")
+    ] = False,
     strict: Annotated[bool, option("--strict", "Stop at the first line that is wrong.")] = False,
     resume: Annotated[
         bool, option("--resume", "Leave out what was published before under this --name.")
@@ -94,7 +122,8 @@ def publish(
 
     Events are JSON objects, one on each line: plain attributes or CloudEvents. They are sent as
     they come; the command ends when all of them are on the broker's disk. If the connection is
-    lost meanwhile, it is made anew, and each event is still published once.
+    lost meanwhile, it is made anew, and each event is still published once. A broker that cannot
+    be reached at the beginning is an error, or with --wait is waited for.
 
     A line that is no event, or that the broker refuses, is reported on stderr with its number,
     and the others are published.
@@ -116,13 +145,15 @@ def publish(
       tail -f quotes.jsonl | tidings publish --url tidings://broker.example:7411
       tidings publish --rate 100 --advertise "EXISTS symbol" < quotes.jsonl
       tidings publish --name import-7 --resume < quotes.jsonl
+      tidings publish --wait '{"started": true}'
     """
     with failures_told():
         from tidings.cli.publish import publish
 
+        patience = inf if wait else 0.0
         code = publish(
             event,
-            login(url, token, authority),
+            login(url, token, token_file, authority, certificate, key, wait=patience),
             name=name,
             advertise=advertise,
             rate=rate,
@@ -138,6 +169,10 @@ def subscribe(
     filter: Annotated[str | None, argument("FILTER", "A filter, in quotes.")] = None,
     url: Url = HERE,
     token: Token = None,
+    token_file: TokenFile = None,
+    authority: Authority = None,
+    certificate: Certificate = None,
+    key: Key = None,
     durable: Annotated[
         str | None, option("--durable NAME", "Go on where the last one of this name has ended.")
     ] = None,
@@ -177,7 +212,6 @@ def subscribe(
     cancel: Annotated[
         bool, option("--cancel", "End what was registered by --bulk or --filters.")
     ] = False,
-    authority: Authority = None,
 ) -> None:
     """Print the events that a filter admits, as they happen or back through history.
 
@@ -234,7 +268,7 @@ def subscribe(
     with failures_told():
         from tidings.cli import subscribe as live
 
-        broker, code = login(url, token, authority), 0
+        broker, code = login(url, token, token_file, authority, certificate, key), 0
         if bulk is not None or filters is not None:
             from tidings.cli import bulk as in_bulk
 
@@ -308,29 +342,35 @@ def _typed(context: typer.Context, *names: str) -> str:
 @commands.command()
 def token(
     name: Annotated[str, argument("NAME", "Whose it is to be.")],
+    lasting: Annotated[
+        str | None, option("--for TIME", "How long it is to be valid, like 30d; else for ever.")
+    ] = None,
 ) -> None:
     """Make a token, by which a client or a neighbour proves its name to a broker.
 
     Prints the token, which is not kept, and the line for the broker's configuration, which
-    holds only a hash of it.
+    holds only a hash of it. Somebody may have several, so that a new one comes before the old
+    one goes: desk-7 = ["sha256:...", {hash = "sha256:...", until = 2026-12-19T12:00:00Z}].
 
     \b
-    Example:
+    Examples:
       tidings token desk-7
+      tidings token desk-7 --for 30d
     """
     with failures_told():
         from tidings.cli.up import print_token
 
-        print_token(name)
+        print_token(name, lasting)
 
 
 @commands.command()
 def network(
     url: Url = HERE,
     token: Token = None,
-    authority: Annotated[
-        Path | None, option("--authority FILE", "Who signed the certificates, for TLS.")
-    ] = None,
+    token_file: TokenFile = None,
+    authority: Authority = None,
+    certificate: Certificate = None,
+    key: Key = None,
     watch: Annotated[bool, option("--watch", "Go on, until Ctrl-C.")] = False,
     draw: Annotated[Path | None, option("--draw FILE", "Draw the network, too, as SVG.")] = None,
 ) -> None:
@@ -345,7 +385,8 @@ def network(
     with failures_told():
         from tidings.cli.network import show_network
 
-        show_network(url, token=token, authority=authority, watch=watch, picture=draw)
+        broker = login(url, token, token_file, authority, certificate, key)
+        show_network(broker, watch=watch, picture=draw)
 
 
 @commands.command()

@@ -11,10 +11,13 @@ from tidings.cli.complaints import failures_told
 from tidings.cli.options import (
     HERE,
     Authority,
+    Certificate,
+    Key,
     Master,
     MasterOrNone,
     SchemaFile,
     Token,
+    TokenFile,
     Url,
     group,
     login,
@@ -31,7 +34,10 @@ def archive(
     lake: Annotated[Path, option("--lake DIR", "A Delta table; made if it is missing.")],
     url: Url = HERE,
     token: Token = None,
+    token_file: TokenFile = None,
     authority: Authority = None,
+    certificate: Certificate = None,
+    key: Key = None,
     filter: Annotated[
         str | None,
         option("--filter FILTER", "What to archive; a lake stays with what it was made for."),
@@ -61,7 +67,7 @@ def archive(
         from tidings.cli.archive import archive_events
 
         archive_events(
-            login(url, token, authority),
+            login(url, token, token_file, authority, certificate, key),
             lake,
             filter=filter,
             master=master,
@@ -124,7 +130,10 @@ def match_lake(
 def deliver(
     url: Url = HERE,
     token: Token = None,
+    token_file: TokenFile = None,
     authority: Authority = None,
+    certificate: Certificate = None,
+    key: Key = None,
     lake: Annotated[
         Path | None,
         option(
@@ -157,7 +166,7 @@ def deliver(
         from tidings.cli.deliver import deliver_events
 
         deliver_events(
-            login(url, token, authority),
+            login(url, token, token_file, authority, certificate, key),
             lake,
             inbox=inbox,
             skip_gaps=skip_gaps,
@@ -181,7 +190,10 @@ def statistics(
     ] = None,
     publish: Annotated[str | None, option("--publish URL", "Tell brokers, too, as events.")] = None,
     token: Token = None,
+    token_file: TokenFile = None,
     authority: Authority = None,
+    certificate: Certificate = None,
+    key: Key = None,
     master: MasterOrNone = "local[*]",
 ) -> None:
     """Find out what a lake's events are like, and let brokers know.
@@ -203,6 +215,8 @@ def statistics(
             lake,
             out,
             filters=filters,
-            publish=None if publish is None else login(publish, token, authority),
+            publish=None
+            if publish is None
+            else login(publish, token, token_file, authority, certificate, key),
             master=master,
         )

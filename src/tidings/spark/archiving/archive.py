@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tidings.client import Login
 from tidings.client.tls import Tls
+from tidings.client.token import Token
 from tidings.events import TidingsError
 from tidings.lakes.lake import Lake
 from tidings.protocol.cursors import read_cursor
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
 
 __all__ = ["WRITER", "ArchiveReport", "GapError", "archive"]
 
+IN_MEMORY: Final = (
+    "tls: an SSLContext cannot be sent to Spark's workers; name files, as Certificates"
+)
+"""Why what Spark's tasks connect with must be files."""
 _PATIENCE: Final = 30.0
 """Seconds that a broker may be away before a task is given up, and tried again."""
 
@@ -38,7 +43,7 @@ def archive(
     url: str,
     lake: Lake,
     *,
-    token: str | None = None,
+    token: Token = None,
     tls: Tls = None,
     spark: SparkSession | None = None,
     batch: int = 100_000,
@@ -72,9 +77,7 @@ def archive(
     `on_gap="continue"` the lake notes the gap, and what is kept is archived.
     """
     if spark is not None and isinstance(tls, ssl.SSLContext):
-        raise TidingsError(
-            "tls: an SSLContext cannot be sent to Spark's workers; name the file of the authority"
-        )
+        raise TidingsError(IN_MEMORY)
     hands: Hands = OwnHands() if spark is None else SparkHands(spark)
     goal = read_cursor(until) if isinstance(until, str) and until != "live" else until
     rounds = Rounds(

@@ -24,6 +24,8 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tidings.client import ConnectionFailed, Login
+from tidings.client.tls import Tls
+from tidings.client.token import Token
 from tidings.events import TidingsError
 from tidings.lakes.lake import EVERYTHING, Lake
 from tidings.spark.archiving.archive import archive
@@ -32,6 +34,7 @@ from tidings.spark.bulk.registrations import ALL
 from tidings.spark.delivering.lock import locked
 from tidings.spark.delivering.tally import METRICS, DeliverReport, Tally
 from tidings.spark.failures import cause
+from tidings.spark.format.options import spoken
 from tidings.spark.streams.absence import OnGap, Patience
 
 if TYPE_CHECKING:
@@ -70,8 +73,8 @@ def deliver(
     url: str,
     folder: str | Path,
     *,
-    token: str | None = None,
-    authority: str | None = None,
+    token: Token = None,
+    tls: Tls = None,
     inbox: str | Path | None = None,
     skip_gaps: bool = False,
     ready: Callable[[bool], Any] | None = None,
@@ -98,17 +101,16 @@ def deliver(
     table = place / "registrations"
     checkpoint = place / ("checkpoint" if inbox is None else "checkpoint-inbox")
     on_gap: OnGap = "continue" if skip_gaps else "fail"
-    stop = stop or threading.Event()
+    stop, login = stop or threading.Event(), Login(url, token, tls)
     with (
         locked(place),
-        _Registrar(Login(url, token, authority), table, on_gap, stop) as registrar,
+        _Registrar(login, table, on_gap, stop) as registrar,
     ):
         beginning = _Beginning(checkpoint, ready)
         if stop.is_set():
             return Tally().report(registrar.keeper.known)
-        said = {"url": url, "token": token, "authority": authority, "subscriptions": str(table)}
-        said["filter"] = str(EVERYTHING)  # not what is delivered
-        reading = {name: text for name, text in said.items() if text is not None}
+        reading = spoken(login) | {"subscriptions": str(table)}
+        reading["filter"] = str(EVERYTHING)  # not what is delivered
         reading |= {"maxEventsPerTrigger": str(AT_A_TIME), "timeout": _PATIENCE, "onGap": on_gap}
         reading |= options or {}
         with _settings(spark):  # a query keeps those that it began with

@@ -6,17 +6,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from ssl import SSLContext
 from typing import Final, Literal, cast
 from urllib.parse import unquote, urlsplit
 
-from tidings.client import Login
+from tidings.client import Certificates, Login
 from tidings.events import Filter, TidingsError
 from tidings.protocol.addresses import DEFAULT_URL, parse_url
 from tidings.protocol.cursors import beginning
 from tidings.protocol.requests import Since
+from tidings.spark.archiving.archive import IN_MEMORY
 from tidings.spark.streams.absence import OnGap
 
-_BOTH: Final = ("url", "token", "timeout", "authority")
+_BOTH: Final = (
+    *("url", "token", "tokenFile", "timeout"),
+    *("authority", "certificate", "certificateKey"),  # for TLS
+)
 _READING: Final = (
     *_BOTH,
     "filter",
@@ -194,7 +199,27 @@ def _login(said: Mapping[str, str]) -> Login:
         timeout = -1.0
     if not 0 < timeout < 1e6:
         raise TidingsError(f"option timeout: {text!r} is no number of seconds")
-    return Login(url, said.get("token"), said.get("authority"), timeout)
+    if "token" in said and "tokenFile" in said:
+        raise TidingsError("options token and tokenFile: give one of them")
+    token = Path(said["tokenFile"]) if "tokenFile" in said else said.get("token")
+    files = Certificates(*map(said.get, ("authority", "certificate", "certificateKey")))
+    return Login(url, token, None if files == Certificates() else files, timeout)
+
+
+def spoken(login: Login) -> dict[str, str]:
+    """The options that say how to log in; nothing of the time-out."""
+    files = login.tls
+    if isinstance(files, SSLContext):
+        raise TidingsError(IN_MEMORY)
+    files = files if isinstance(files, Certificates) else Certificates(files)
+    found = {
+        "url": login.url,
+        "tokenFile" if isinstance(login.token, Path) else "token": login.token,
+        "authority": files.authority,
+        "certificate": files.certificate,
+        "certificateKey": files.key,
+    }
+    return {name: str(value) for name, value in found.items() if value is not None}
 
 
 def _place(name: str, said: Mapping[str, str], default: Since) -> Since:

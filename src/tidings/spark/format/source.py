@@ -29,8 +29,10 @@ _T = TypeVar("_T")
 class TidingsSource(DataSource):
     """What `spark.read.format("tidings")` and its kin find.
 
-    Options of all: `url`, `token`, `authority` (with TLS: the file of the authority that has signed
-    the broker's certificate), and `timeout`, the seconds that a broker may be away (30).
+    Options of all: `url`; `token`, or `tokenFile`, the file that it is in; with TLS `authority`,
+    the file of the authority that has signed the broker's certificate, and `certificate` and
+    `certificateKey`, the files of one's own; and `timeout`, the seconds that a broker may be away
+    (30).
 
     To read: `filter`; `since` (begin, a time, how long ago, or a cursor; a batch begins at the
     beginning and a stream now, unless it is said); `until` (of a batch); `maxEventsPerTrigger`
