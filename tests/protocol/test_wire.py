@@ -20,7 +20,7 @@ from tests.matching import strategies as matching
 from tidings.events import Filter, Limits, Notification, TidingsError
 from tidings.events.values import register_domain
 from tidings.protocol import host, messages, requests, wire
-from tidings.protocol.messages import Event, Frame, Offer, Way
+from tidings.protocol.messages import Event, Frame, More, Offer, Way
 from tidings.protocol.wire import (
     UNLIMITED,
     VERSION,
@@ -39,8 +39,6 @@ from tidings.protocol.wire import (
     encode,
     pack,
     pack_value,
-    unpack,
-    unpack_rows,
     unpack_value,
 )
 
@@ -95,7 +93,8 @@ notifications = st.one_of(
     matching.notifications,
     st.builds(Notification, st.dictionaries(st.text(min_size=1, max_size=5), values, max_size=6)),
 )
-events = st.builds(Event, ids, numbers, notifications, st.booleans(), times)
+mores = st.builds(More, texts, times, numbers, st.none() | texts, st.booleans())
+events = st.builds(Event, ids, numbers, notifications, st.booleans(), times, st.none() | mores)
 
 BODIES = {
     messages.Event: events,
@@ -233,7 +232,7 @@ def test_no_message_was_forgotten():
         }
 
     assert structs(requests) <= MESSAGES.keys()
-    assert structs(messages) - MESSAGES.keys() - {Way} == BODIES.keys()
+    assert structs(messages) - MESSAGES.keys() - {More, Way} == BODIES.keys()
 
 
 @given(st.lists(anything, max_size=5))
@@ -347,7 +346,7 @@ def test_tags_and_the_order_of_fields_are_fixed():
         24: "Doubtful id doubts",
         32: "Frame sender receiver number received body",
         33: "Offer number root beat distance parent instance",
-        40: "Event stream tick notification flood time",
+        40: "Event stream tick notification flood time more",
         41: "Update table view added removed whole",
         42: "Member number",
         43: "Check table view digest",
@@ -684,34 +683,7 @@ def test_messages_with_fields_of_any_shape_do_no_harm(tag, fields):
     understood_or_refused(plain([8, 1, fields]))
 
 
-# -- records and stored values -----------------------------------------------------------------
-
-
-@given(st.lists(st.builds(Event, st.just("paris"), numbers, notifications, st.booleans(), times)))
-def test_the_log_gives_back_what_it_was_given(several):
-    found = unpack(pack(several), "paris")
-    assert found == tuple(several)
-    assert [e.time for e in found] == [e.time for e in several]
-    rows = unpack_rows(pack(several))
-    assert rows.ticks == [e.tick for e in several]
-    assert rows.times == [e.time for e in several]
-    for record, event in zip(rows.records, several, strict=True):
-        attributes = event.notification.attributes
-        assert record == attributes
-        assert [type(v) for v in record.values()] == [type(v) for v in attributes.values()]
-
-
-def test_rows_are_read_though_their_writer_has_not_marked_them():
-    when = datetime(2026, 11, 15, tzinfo=UTC)
-    blob = msgspec.msgpack.encode((1, [(7, {"t": when, "s": ["a", 1]}, False, 5.0)]))
-    assert unpack_rows(blob)[:3] == ([7], [5.0], [{"t": when, "s": frozenset({"a", 1})}])
-
-
-def test_rows_between_two_ticks_are_cut_out():
-    rows = unpack_rows(pack([Event("paris", t, Notification({"n": t})) for t in range(5, 10)]))
-    assert rows.between(4, 9) is rows
-    assert rows.between(5, 7)[:3] == ([6, 7], [0.0, 0.0], [{"n": 6}, {"n": 7}])
-    assert rows.between(9, 20).ticks == rows.between(0, 4).ticks == []
+# -- stored values -----------------------------------------------------------------
 
 
 _keys = st.one_of(texts, st.integers(), filters)
@@ -754,28 +726,12 @@ def test_what_cannot_be_stored_is_refused(value):
         pack_value(value)
 
 
-def test_a_record_of_another_format_is_refused():
-    with pytest.raises(WireError, match="a record of format 2; this version reads 1"):
-        unpack(msgspec.msgpack.encode((2, [])), "paris")
-
-
-def test_the_log_has_no_limits_of_its_own():
-    many = Notification({f"a{i}": i for i in range(5_000)})
-    (found,) = unpack(pack([Event("paris", 1, many)]), "paris")
-    assert found.notification == many
-
-
-@given(st.lists(events, max_size=3), storable, st.randoms(use_true_random=False))
-def test_damaged_records_are_read_or_refused(several, value, chance):
-    record, stored = pack(several), pack_value(value)
+@given(storable, st.randoms(use_true_random=False))
+def test_a_damaged_value_is_read_or_refused(value, chance):
+    stored = pack_value(value)
     for _ in range(20):
-        for read, blob in (
-            (lambda b: unpack(b, "paris"), record),
-            (unpack_rows, record),
-            (unpack_value, stored),
-        ):
-            with suppress(WireError):
-                read(damaged(blob, chance))
+        with suppress(WireError):
+            unpack_value(damaged(stored, chance))
 
 
 @pytest.mark.parametrize(

@@ -37,8 +37,8 @@ from tidings.client.tls import Tls, tls_context
 from tidings.events import Filter, TidingsError
 from tidings.protocol.addresses import DEFAULT_URL, parse_url
 from tidings.protocol.cursors import Beginning, beginning
-from tidings.protocol.records import Rows
 from tidings.protocol.requests import Advertise
+from tidings.protocol.runs import Rows
 from tidings.protocol.wire import VERSION, Hello, encode
 
 _LAST: Final = 1 << 62

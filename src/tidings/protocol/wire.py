@@ -26,19 +26,10 @@ from msgspec.msgpack import Decoder, Encoder
 from tidings.events import Filter, Schema
 from tidings.protocol import records
 from tidings.protocol.host import Deliver
-from tidings.protocol.messages import Body, Event, Fetch, Fetched, Frame, Offer
-from tidings.protocol.records import (
-    UNLIMITED,
-    Time,
-    WireError,
-    WireLimits,
-    pack,
-    pack_value,
-    unpack,
-    unpack_rows,
-    unpack_value,
-)
+from tidings.protocol.messages import Body, Event, Fetch, Fetched, Frame, More, Offer, Time
+from tidings.protocol.records import UNLIMITED, WireError, WireLimits, pack_value, unpack_value
 from tidings.protocol.requests import ACCESS, SESSION, Answer, Publish, RequestBody, Subscribe
+from tidings.protocol.runs import pack, unpack, unpack_rows
 
 __all__ = [
     "ACCESS",
@@ -195,6 +186,7 @@ class _Event(msgspec.Struct, array_like=True, tag=40, gc=False):
     notification: Raw
     flood: bool = False
     time: Time = 0.0
+    more: More | None = None
 
 
 class _Fetched(msgspec.Struct, array_like=True, tag=49):
@@ -266,7 +258,7 @@ class MessageDecoder(records.RecordDecoder):
 
     def _event(self, event: _Event) -> Event:
         notification = self.notification(event.notification)
-        return Event(event.stream, event.tick, notification, event.flood, event.time)
+        return Event(event.stream, event.tick, notification, event.flood, event.time, event.more)
 
     def _frame(self, message: Any) -> Frame:
         body: Any = message.body
