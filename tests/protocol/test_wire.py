@@ -22,6 +22,7 @@ from tidings.events.values import register_domain
 from tidings.protocol import host, messages, requests, wire
 from tidings.protocol.messages import Event, Frame, More, Offer, Way
 from tidings.protocol.wire import (
+    OLDEST,
     UNLIMITED,
     VERSION,
     Copied,
@@ -35,8 +36,10 @@ from tidings.protocol.wire import (
     Welcome,
     WireError,
     WireLimits,
+    common,
     decode,
     encode,
+    greeting,
     pack,
     pack_value,
     unpack_value,
@@ -181,6 +184,7 @@ MESSAGES = {
         ids,
         st.none() | texts,
         st.dictionaries(ids, st.none() | texts | st.booleans() | numbers, max_size=2),
+        st.none() | numbers,
     ),
     Welcome: st.builds(Welcome, st.just(VERSION), ids, cursors, st.none() | texts),
     Ping: st.builds(Ping, numbers),
@@ -361,7 +365,7 @@ def test_tags_and_the_order_of_fields_are_fixed():
         52: "Seek stream durable number path",
         53: "Sought number path has_it",
         54: "Doubt found",
-        60: "Hello version role name token options",
+        60: "Hello version role name token options oldest",
         61: "Welcome version broker limits lake principal",
         62: "Ping number",
         63: "Pong number",
@@ -467,15 +471,14 @@ _DEEP = 100_000
         (msgspec.msgpack.encode({}), "Expected `array`, got `object`"),
         (plain(5), "Expected `array`, got `int`"),
         (plain([]), "at least length 1"),
-        (plain([99, 1]), "tag 99, which version 1 does not know"),
-        (plain([32, 1, 1, 1, 1, [77]]), "tag 77, which version 1 does not know"),
+        (plain([99, 1]), "tag 99, which version 2 does not know"),
+        (plain([32, 1, 1, 1, 1, [77]]), "tag 77, which version 2 does not know"),
         (plain([32, 1, 1, 1, 1, [8, 1, []]]), "tag 8, which"),
         (plain(["Publish", 1, []]), "Expected `int`, got `str`"),
         (plain([2, "1"]), "at least length 3"),
         (plain([2, 1, _ALL]), "Expected `str`, got `int`"),
         (plain([16, "1", 2.5]), "Expected `int`, got `float`"),
-        (plain([60, 2, "client", "carol"]), "speaks version 2, this one 1"),
-        (plain([61, 7, "paris"]), "speaks version 7, this one 1"),
+        (plain([61, 7, "paris"]), "speaks version 7 of the wire; this one"),
         (plain([60, 1, "king", "carol"]), "Invalid enum value 'king'"),
         (plain([60, 1, "client", "carol", None, {"a": Ext(5, b"")}]), "got `ext`"),
         (plain([60, 1, "client", "carol", None, {"a": math.nan}]), "got `float`"),
@@ -798,3 +801,40 @@ def test_a_large_frame_in_small_chunks_is_not_copied_again_and_again():
     splitter = Splitter(limit=len(payload))
     found = [p for at in range(0, len(stream), 10) for p in splitter.feed(stream[at : at + 10])]
     assert found == [payload]
+
+
+# -- versions ----------------------------------------------------------------------------------
+
+
+@given(*[st.integers(1, 6)] * 4)
+def test_the_version_that_both_use_is_the_latest_that_both_speak(a, b, c, d):
+    ours, theirs = range(min(a, b), max(a, b) + 1), range(min(c, d), max(c, d) + 1)
+    both = set(ours) & set(theirs)
+    with pytest.MonkeyPatch.context() as build:
+        build.setattr(wire, "OLDEST", ours[0])
+        build.setattr(wire, "VERSION", ours[-1])
+        said = Hello(theirs[-1], "client", "ann", oldest=theirs[0])
+        if both:
+            assert common(said) == max(both)
+            assert decode(encode([Welcome(max(both), "paris")])[4:])
+        else:
+            with pytest.raises(WireError, match=r"the other side speaks .*: upgrade"):
+                common(said)
+        for version in set(theirs) - set(ours):
+            with pytest.raises(WireError, match=f"speaks version {version} of the wire"):
+                decode(encode([Welcome(version, "paris")])[4:])
+
+
+def test_a_greeting_says_all_versions_that_are_spoken():
+    hello = greeting("broker", "paris", "secret", {"tree": True})
+    assert hello == Hello(VERSION, "broker", "paris", "secret", {"tree": True}, OLDEST)
+    assert common(hello) == VERSION
+
+
+def test_version_1_is_refused_in_a_sentence():
+    with pytest.raises(
+        WireError,
+        match=r"^the other side speaks version 1 of the wire, which was never released; "
+        r"this one speaks version 2 of the wire: upgrade the other side$",
+    ):
+        common(Hello(1, "client", "ann"))

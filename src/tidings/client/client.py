@@ -39,7 +39,7 @@ from tidings.protocol.addresses import DEFAULT_URL, parse_url
 from tidings.protocol.cursors import Beginning, beginning
 from tidings.protocol.requests import Advertise
 from tidings.protocol.runs import Rows
-from tidings.protocol.wire import VERSION, Hello, encode
+from tidings.protocol.wire import encode, greeting
 
 _LAST: Final = 1 << 62
 """A tick that no stream reaches."""
@@ -67,7 +67,7 @@ def connect(
     connection that is lost later is made anew, as often as need be; `on_status` hears of it.
     """
     where = parse_url(url)
-    hello = Hello(VERSION, "client", name or secrets.token_hex(8), token, {})
+    hello = greeting("client", name or secrets.token_hex(8), token)
     dialler = Dialler(where, hello, tls=tls_context(where, tls), on_status=on_status)
     session = Session(limits, instance=secrets.token_hex(8) if name is not None else "")
     return Client(session, dialler, is_named=name is not None, wait=wait)

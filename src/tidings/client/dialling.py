@@ -203,6 +203,7 @@ def _no_tls(failure: ssl.SSLError) -> str:
 
 def _welcome(greeting: Any, connection: Connection, address: Address) -> Welcome:
     if isinstance(greeting, Welcome):
+        connection.version = greeting.version
         connection.largest = greeting.limits.get("frame", LARGEST)
         return greeting
     reason = connection.gone.result() if connection.gone.done() else "it does not greet"
