@@ -9,10 +9,13 @@ import pytest
 
 from tests.broker.peers import Peer, configured, connected, eventually, on_loop
 from tidings.broker import copying
+from tidings.broker.copying import blanked
 from tidings.broker.server import Broker
+from tidings.delivery.copies import FOR
 from tidings.events import Notification
 from tidings.protocol import Event, Refused
-from tidings.protocol.wire import Copied, Copy, Ping, Pong, unpack_rows
+from tidings.protocol.messages import More
+from tidings.protocol.wire import Copied, Copy, Ping, Pong, pack, unpack, unpack_rows
 
 TEXT = "x" * 1_000
 
@@ -131,3 +134,21 @@ def test_a_store_gives_what_it_was_given_undecoded(tmp_path: Path) -> None:
             store.copy("paris", 512, upto=600, size=1)
     finally:
         store.close()
+
+
+def test_of_a_copy_for_a_bulk_subscriber_only_its_tick_is_told() -> None:
+    rows = [{"n": 1}, {"n": 2, FOR: ["desk"]}, {"n": 3}, {"n": 4, FOR: ["desk"]}]
+    events = [
+        Event("paris", tick, Notification(row), tick > 2, 5.0, More(id=f"id-{tick}"))
+        for tick, row in enumerate(rows, 7)
+    ]
+    found = unpack(blanked(pack(events, ["ann"] * 4), "paris"), "paris")
+    blank = Notification({FOR: True})
+    assert found == (
+        events[0],
+        Event("paris", 8, blank, time=5.0),
+        events[2],
+        Event("paris", 10, blank, time=5.0),
+    )
+    plain = pack([events[0], events[2]])
+    assert blanked(plain, "paris") is plain

@@ -32,6 +32,7 @@ from tidings.protocol import (
     Span,
     Subscribe,
 )
+from tidings.protocol.runs import unpack_runs
 
 
 class Disk(SQLiteStore):
@@ -46,12 +47,14 @@ class Disk(SQLiteStore):
         self.contents: list[dict[str, Any]] = []
         """What was stored after each commit."""
 
-    def commit(self, values: Mapping[str, Any], events: Sequence[Event]) -> None:
+    def commit(
+        self, values: Mapping[str, Any], events: Sequence[Event], publishers: Sequence[str] = ()
+    ) -> None:
         self.may_go_on.wait()
         if self.failures:
             self.failures -= 1
             raise StoreError("the disk is on fire")
-        super().commit(values, events)
+        super().commit(values, events, publishers)
         self.commits.append(len(events))
         self.contents.append(self.content())
 
@@ -212,6 +215,25 @@ async def test_an_answer_goes_to_the_connection_that_has_asked(tmp_path: Path) -
         await host.commits.settle(10)
         assert Accepted("publish", 1) in before.heard
         assert after.heard == []
+
+
+@on_loop
+async def test_the_log_knows_under_which_name_each_event_was_published(tmp_path: Path) -> None:
+    async with hosted(tmp_path) as (host, disk):
+        disk.may_go_on.clear()
+        for name in ("ann", "bob"):
+            host.sessions[name] = Ear()
+            host.handle(Request(name, Attach(name=f"{name}'s")))
+        for number, name in enumerate(["ann", "ann", "bob", "ann"], start=1):
+            said = (Notification({"by": name}), Notification({"by": name}))
+            host.handle(Request(name, Publish(2 * number, said), 1.0))
+        disk.may_go_on.set()
+        await eventually(lambda: disk.spans()["paris"].last == 8)
+        _, _, blocks = disk.copy("paris", 0, upto=8, size=1 << 20)
+        runs = [run for block in blocks for run in unpack_runs(block)]
+        assert [run.publisher for run in runs] == ["ann's", "bob's", "ann's"]
+        for run in runs:
+            assert {f"{e.notification['by']}'s" for e in run.each("paris")} == {run.publisher}
 
 
 @on_loop

@@ -21,7 +21,7 @@ from tidings.lakes import lake as lakes
 from tidings.lakes.committed import existing
 from tidings.lakes.filling import to_table
 from tidings.lakes.lake import Lake, LakeError
-from tidings.lakes.layout import Archived
+from tidings.lakes.layout import FIXED, Archived
 from tidings.lakes.ledger import Ledger, Outdated
 from tidings.lakes.search import Question
 
@@ -306,3 +306,20 @@ def test_the_beginning_is_no_end(lake: Lake) -> None:
     with pytest.raises(TidingsError, match="'begin' is no place to end"):
         Question.of(lake.path, until="begin")
     assert len(list(lake.events(since="begin"))) == 3
+
+
+def test_a_lake_of_another_format_is_refused_and_what_to_do(tmp_path: Path) -> None:
+    for number, (said, reason) in enumerate(
+        [(None, "of format 1, which was never released.*a new folder"), ("3", "by a newer tidings")]
+    ):
+        path = tmp_path / f"lake-{number}"
+        properties = {} if said is None else {"tidings.format": said}
+        DeltaTable.create(
+            path,
+            FIXED,
+            configuration=properties,
+            partition_by=["day"],
+            raise_if_key_not_exists=False,
+        )
+        with pytest.raises(LakeError, match=reason):
+            Lake(path)

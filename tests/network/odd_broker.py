@@ -3,6 +3,7 @@
 ODD_CLOCK=FILE     the clock is set by as many seconds as FILE says, as soon as it does
 ODD_TRIM=SECONDS   seconds between two trims of the log
 ODD_GREETING=SECONDS   seconds for a greeting
+ODD_VERSION=NUMBER     it speaks versions up to this one of the wire
 """
 
 from __future__ import annotations
@@ -28,6 +29,10 @@ def disturb_clock(file: Path) -> None:
 if __name__ == "__main__":
     if "ODD_CLOCK" in os.environ:
         disturb_clock(Path(os.environ["ODD_CLOCK"]))
+    if "ODD_VERSION" in os.environ:
+        from tidings.protocol import wire
+
+        wire.VERSION = int(os.environ["ODD_VERSION"])  # type: ignore[misc]
     if "ODD_TRIM" in os.environ:
         from tidings.broker import server
 

@@ -20,8 +20,9 @@ from tests.matching import strategies as matching
 from tidings.events import Filter, Limits, Notification, TidingsError
 from tidings.events.values import register_domain
 from tidings.protocol import host, messages, requests, wire
-from tidings.protocol.messages import Event, Frame, Offer, Way
+from tidings.protocol.messages import Event, Frame, More, Offer, Way
 from tidings.protocol.wire import (
+    OLDEST,
     UNLIMITED,
     VERSION,
     Copied,
@@ -35,12 +36,12 @@ from tidings.protocol.wire import (
     Welcome,
     WireError,
     WireLimits,
+    common,
     decode,
     encode,
+    greeting,
     pack,
     pack_value,
-    unpack,
-    unpack_rows,
     unpack_value,
 )
 
@@ -95,7 +96,8 @@ notifications = st.one_of(
     matching.notifications,
     st.builds(Notification, st.dictionaries(st.text(min_size=1, max_size=5), values, max_size=6)),
 )
-events = st.builds(Event, ids, numbers, notifications, st.booleans(), times)
+mores = st.builds(More, texts, times, numbers, st.none() | texts, st.booleans())
+events = st.builds(Event, ids, numbers, notifications, st.booleans(), times, st.none() | mores)
 
 BODIES = {
     messages.Event: events,
@@ -183,6 +185,7 @@ MESSAGES = {
         ids,
         st.none() | texts,
         st.dictionaries(ids, st.none() | texts | st.booleans() | numbers, max_size=2),
+        st.none() | numbers,
     ),
     Welcome: st.builds(Welcome, st.just(VERSION), ids, cursors, st.none() | texts),
     Ping: st.builds(Ping, numbers),
@@ -234,7 +237,7 @@ def test_no_message_was_forgotten():
         }
 
     assert structs(requests) <= MESSAGES.keys()
-    assert structs(messages) - MESSAGES.keys() - {Way} == BODIES.keys()
+    assert structs(messages) - MESSAGES.keys() - {More, Way} == BODIES.keys()
 
 
 @given(st.lists(anything, max_size=5))
@@ -349,7 +352,7 @@ def test_tags_and_the_order_of_fields_are_fixed():
         30: "Warned id reason",
         32: "Frame sender receiver number received body",
         33: "Offer number root beat distance parent instance",
-        40: "Event stream tick notification flood time",
+        40: "Event stream tick notification flood time more",
         41: "Update table view added removed whole",
         42: "Member number",
         43: "Check table view digest",
@@ -364,7 +367,7 @@ def test_tags_and_the_order_of_fields_are_fixed():
         52: "Seek stream durable number path",
         53: "Sought number path has_it",
         54: "Doubt found",
-        60: "Hello version role name token options",
+        60: "Hello version role name token options oldest",
         61: "Welcome version broker limits lake principal",
         62: "Ping number",
         63: "Pong number",
@@ -470,15 +473,14 @@ _DEEP = 100_000
         (msgspec.msgpack.encode({}), "Expected `array`, got `object`"),
         (plain(5), "Expected `array`, got `int`"),
         (plain([]), "at least length 1"),
-        (plain([99, 1]), "tag 99, which version 1 does not know"),
-        (plain([32, 1, 1, 1, 1, [77]]), "tag 77, which version 1 does not know"),
+        (plain([99, 1]), "tag 99, which version 2 does not know"),
+        (plain([32, 1, 1, 1, 1, [77]]), "tag 77, which version 2 does not know"),
         (plain([32, 1, 1, 1, 1, [8, 1, []]]), "tag 8, which"),
         (plain(["Publish", 1, []]), "Expected `int`, got `str`"),
         (plain([2, "1"]), "at least length 3"),
         (plain([2, 1, _ALL]), "Expected `str`, got `int`"),
         (plain([16, "1", 2.5]), "Expected `int`, got `float`"),
-        (plain([60, 2, "client", "carol"]), "speaks version 2, this one 1"),
-        (plain([61, 7, "paris"]), "speaks version 7, this one 1"),
+        (plain([61, 7, "paris"]), "speaks version 7 of the wire; this one"),
         (plain([60, 1, "king", "carol"]), "Invalid enum value 'king'"),
         (plain([60, 1, "client", "carol", None, {"a": Ext(5, b"")}]), "got `ext`"),
         (plain([60, 1, "client", "carol", None, {"a": math.nan}]), "got `float`"),
@@ -686,34 +688,7 @@ def test_messages_with_fields_of_any_shape_do_no_harm(tag, fields):
     understood_or_refused(plain([8, 1, fields]))
 
 
-# -- records and stored values -----------------------------------------------------------------
-
-
-@given(st.lists(st.builds(Event, st.just("paris"), numbers, notifications, st.booleans(), times)))
-def test_the_log_gives_back_what_it_was_given(several):
-    found = unpack(pack(several), "paris")
-    assert found == tuple(several)
-    assert [e.time for e in found] == [e.time for e in several]
-    rows = unpack_rows(pack(several))
-    assert rows.ticks == [e.tick for e in several]
-    assert rows.times == [e.time for e in several]
-    for record, event in zip(rows.records, several, strict=True):
-        attributes = event.notification.attributes
-        assert record == attributes
-        assert [type(v) for v in record.values()] == [type(v) for v in attributes.values()]
-
-
-def test_rows_are_read_though_their_writer_has_not_marked_them():
-    when = datetime(2026, 11, 15, tzinfo=UTC)
-    blob = msgspec.msgpack.encode((1, [(7, {"t": when, "s": ["a", 1]}, False, 5.0)]))
-    assert unpack_rows(blob)[:3] == ([7], [5.0], [{"t": when, "s": frozenset({"a", 1})}])
-
-
-def test_rows_between_two_ticks_are_cut_out():
-    rows = unpack_rows(pack([Event("paris", t, Notification({"n": t})) for t in range(5, 10)]))
-    assert rows.between(4, 9) is rows
-    assert rows.between(5, 7)[:3] == ([6, 7], [0.0, 0.0], [{"n": 6}, {"n": 7}])
-    assert rows.between(9, 20).ticks == rows.between(0, 4).ticks == []
+# -- stored values -----------------------------------------------------------------
 
 
 _keys = st.one_of(texts, st.integers(), filters)
@@ -756,28 +731,12 @@ def test_what_cannot_be_stored_is_refused(value):
         pack_value(value)
 
 
-def test_a_record_of_another_format_is_refused():
-    with pytest.raises(WireError, match="a record of format 2; this version reads 1"):
-        unpack(msgspec.msgpack.encode((2, [])), "paris")
-
-
-def test_the_log_has_no_limits_of_its_own():
-    many = Notification({f"a{i}": i for i in range(5_000)})
-    (found,) = unpack(pack([Event("paris", 1, many)]), "paris")
-    assert found.notification == many
-
-
-@given(st.lists(events, max_size=3), storable, st.randoms(use_true_random=False))
-def test_damaged_records_are_read_or_refused(several, value, chance):
-    record, stored = pack(several), pack_value(value)
+@given(storable, st.randoms(use_true_random=False))
+def test_a_damaged_value_is_read_or_refused(value, chance):
+    stored = pack_value(value)
     for _ in range(20):
-        for read, blob in (
-            (lambda b: unpack(b, "paris"), record),
-            (unpack_rows, record),
-            (unpack_value, stored),
-        ):
-            with suppress(WireError):
-                read(damaged(blob, chance))
+        with suppress(WireError):
+            unpack_value(damaged(stored, chance))
 
 
 @pytest.mark.parametrize(
@@ -844,3 +803,40 @@ def test_a_large_frame_in_small_chunks_is_not_copied_again_and_again():
     splitter = Splitter(limit=len(payload))
     found = [p for at in range(0, len(stream), 10) for p in splitter.feed(stream[at : at + 10])]
     assert found == [payload]
+
+
+# -- versions ----------------------------------------------------------------------------------
+
+
+@given(*[st.integers(1, 6)] * 4)
+def test_the_version_that_both_use_is_the_latest_that_both_speak(a, b, c, d):
+    ours, theirs = range(min(a, b), max(a, b) + 1), range(min(c, d), max(c, d) + 1)
+    both = set(ours) & set(theirs)
+    with pytest.MonkeyPatch.context() as build:
+        build.setattr(wire, "OLDEST", ours[0])
+        build.setattr(wire, "VERSION", ours[-1])
+        said = Hello(theirs[-1], "client", "ann", oldest=theirs[0])
+        if both:
+            assert common(said) == max(both)
+            assert decode(encode([Welcome(max(both), "paris")])[4:])
+        else:
+            with pytest.raises(WireError, match=r"the other side speaks .*: upgrade"):
+                common(said)
+        for version in set(theirs) - set(ours):
+            with pytest.raises(WireError, match=f"speaks version {version} of the wire"):
+                decode(encode([Welcome(version, "paris")])[4:])
+
+
+def test_a_greeting_says_all_versions_that_are_spoken():
+    hello = greeting("broker", "paris", "secret", {"tree": True})
+    assert hello == Hello(VERSION, "broker", "paris", "secret", {"tree": True}, OLDEST)
+    assert common(hello) == VERSION
+
+
+def test_version_1_is_refused_in_a_sentence():
+    with pytest.raises(
+        WireError,
+        match=r"^the other side speaks version 1 of the wire, which was never released; "
+        r"this one speaks version 2 of the wire: upgrade the other side$",
+    ):
+        common(Hello(1, "client", "ann"))

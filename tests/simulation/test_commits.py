@@ -41,7 +41,7 @@ class Recorder(MemoryStore):
         super().__init__("b0")
         self.done: list[Any] = []
 
-    def commit(self, values: Any, events: Any) -> None:
+    def commit(self, values: Any, events: Any, publishers: Any = ()) -> None:
         super().commit(values, events)
         if values or events:
             self.done.append(("kept", dict(values), list(events)))

@@ -13,7 +13,7 @@ from tests.client.brokers import BrokerProcess
 from tidings.broker.tokens import hashed, new_token
 from tidings.client import Event, Login
 from tidings.lakes.layout import EVERYTHING
-from tidings.protocol.records import Rows
+from tidings.protocol.runs import Rows
 from tidings.spark.streams import absence, reading
 from tidings.spark.streams.absence import Away
 from tidings.spark.streams.reading import read_rows

@@ -47,7 +47,9 @@ class Bundle:
 
     values: dict[str, Any] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
-    before: list[tuple[dict[str, Any], list[Event]]] = field(default_factory=list)
+    publishers: list[str] = field(default_factory=list)
+    """The name under which each of the events was published."""
+    before: list[tuple[dict[str, Any], list[Event], list[str]]] = field(default_factory=list)
     """Values and events of earlier epochs: each is kept, then the next epoch begins."""
     must_sync: bool = False
     out: dict[Outlet, list[Any]] = field(default_factory=dict)
@@ -112,13 +114,14 @@ class Commits:
     def append(self, effect: Append) -> None:
         """Keep events."""
         self.bundle.events.extend(effect.events)
+        self.bundle.publishers.extend([effect.publisher] * len(effect.events))
         self.bundle.must_sync = True
 
     def raise_epoch(self, _: Raise) -> None:
         """Whatever is kept from now on is of the next epoch."""
         bundle = self.bundle
-        bundle.before.append((bundle.values, bundle.events))
-        bundle.values, bundle.events = {}, []
+        bundle.before.append((bundle.values, bundle.events, bundle.publishers))
+        bundle.values, bundle.events, bundle.publishers = {}, [], []
         bundle.must_sync = True
 
     def sync(self, _: Sync) -> None:
@@ -192,13 +195,13 @@ class Commits:
     def _write(self, bundle: Bundle) -> None:
         """In the thread. What of it is done need not be done again if the rest fails."""
         while bundle.before:
-            values, events = bundle.before[0]
+            values, events, publishers = bundle.before[0]
             if values or events:
-                self._store.commit(values, events)
-                bundle.before[0] = ({}, [])
+                self._store.commit(values, events, publishers)
+                bundle.before[0] = ({}, [], [])
             self._store.raise_epoch()
             del bundle.before[0]
-        self._store.commit(bundle.values, bundle.events)
+        self._store.commit(bundle.values, bundle.events, bundle.publishers)
 
     def _from_thread(self, bundle: Bundle, begun: float, work: Future[None]) -> None:
         if not self._loop.is_closed():

@@ -2,7 +2,7 @@
 
 Nothing is decoded on the way, and the node has no part in it: what is committed does not change.
 Only copies for bulk subscribers, which concern no other client, come as blanks: a reader of a log
-must see each tick, and learns of such a tick no more than that there is a copy.
+must see each tick, and learns of such a tick no more than that there is a copy, and who made it.
 A thread reads the pieces, so that other clients do not wait for the disk. If a client does not take
 what it is sent, its next piece is read only when it has.
 """
@@ -24,7 +24,9 @@ from tidings.delivery.copies import FOR
 from tidings.delivery.logs import damaged
 from tidings.events import Notification
 from tidings.protocol import Refused
-from tidings.protocol.wire import Copied, Copy, pack, unpack
+from tidings.protocol.records import pack_notification
+from tidings.protocol.runs import Run, repack, unpack_runs
+from tidings.protocol.wire import Copied, Copy
 
 _log = logging.getLogger(__name__)
 
@@ -36,7 +38,7 @@ _MOST: Final = 64
 _Piece: TypeAlias = tuple[int, int, tuple[bytes, ...]]
 """What `Disk.copy` returns: (since, upto, blocks)."""
 
-_BLANK: Final = Notification({FOR: True})
+_BLANK: Final = pack_notification(Notification({FOR: True}))
 """What stands for a copy for a bulk subscriber."""
 _SIGN: Final = FOR.encode()
 """Bytes that are in every block with such a copy."""
@@ -46,10 +48,16 @@ def blanked(block: bytes, stream: str) -> bytes:
     """A block of a log in which there is nothing of copies for bulk subscribers but their ticks."""
     if _SIGN not in block:
         return block
-    return pack(
-        replace(event, notification=_BLANK) if FOR in event.notification.attributes else event
-        for event in unpack(block, stream)
-    )
+    return repack(_blanked(run, stream) for run in unpack_runs(block))
+
+
+def _blanked(run: Run, stream: str) -> Run:
+    is_copy = [FOR in event.notification.attributes for event in run.each(stream)]
+    rows = [_BLANK if blank else row for blank, row in zip(is_copy, run.rows, strict=True)]
+    if run.more is None:
+        return replace(run, rows=rows)
+    more = [None if blank else each for blank, each in zip(is_copy, run.more, strict=True)]
+    return replace(run, rows=rows, more=more)
 
 
 class Copier:

@@ -38,9 +38,9 @@ from tidings.client.token import Token
 from tidings.events import Filter, TidingsError
 from tidings.protocol.addresses import DEFAULT_URL, parse_url
 from tidings.protocol.cursors import Beginning, beginning
-from tidings.protocol.records import Rows
 from tidings.protocol.requests import Advertise
-from tidings.protocol.wire import VERSION, Hello, encode
+from tidings.protocol.runs import Rows
+from tidings.protocol.wire import encode, greeting
 
 _LAST: Final = 1 << 62
 """A tick that no stream reaches."""
@@ -71,7 +71,7 @@ def connect(
     of it, and of the first attempt if that is in vain and another one follows.
     """
     where = parse_url(url)
-    hello = Hello(VERSION, "client", name or secrets.token_hex(8), None, {})
+    hello = greeting("client", name or secrets.token_hex(8), None)
     context = tls_context(where, tls)
     dialler = Dialler(where, hello, token=token, tls=context, on_status=on_status)
     session = Session(limits, instance=secrets.token_hex(8) if name is not None else "")

@@ -8,7 +8,7 @@ from time import monotonic
 from typing import Any, Final, cast
 
 from tidings.protocol.requests import Refused
-from tidings.protocol.wire import ACCESS, SESSION, Splitter, WireError, decode, encode
+from tidings.protocol.wire import ACCESS, SESSION, VERSION, Splitter, WireError, decode, encode
 
 LARGEST: Final = 1 << 28
 """Bytes of the largest frame: what announces a larger one is no broker."""
@@ -33,6 +33,8 @@ class Connection(asyncio.Protocol):
         """Whether the broker has closed it for another client of the same name."""
         self.is_denied = False
         """Whether the broker has closed it since the client may not come in at all."""
+        self.version = VERSION
+        """Of the wire, which both sides use: what belongs to a later one is not sent."""
         self.largest = LARGEST
         """Bytes of the largest frame that the broker takes."""
         self.heard_at = monotonic()

@@ -220,6 +220,7 @@ def _welcome(
     greeting: Any, connection: Connection, address: Address, *, is_encrypted: bool
 ) -> Welcome:
     if isinstance(greeting, Welcome):
+        connection.version = greeting.version
         connection.largest = greeting.limits.get("frame", LARGEST)
         return greeting
     reason = connection.gone.result() if connection.gone.done() else "it does not greet"

@@ -7,8 +7,8 @@ from collections.abc import AsyncGenerator, Sequence
 from tidings.client.copying import Copying
 from tidings.client.errors import RequestRefused, cannot_go_on
 from tidings.client.host import SessionHost
-from tidings.protocol.records import Rows
 from tidings.protocol.requests import Refused
+from tidings.protocol.runs import Rows
 from tidings.protocol.wire import WireError, unpack_rows
 
 

@@ -62,12 +62,16 @@ class Logs:
         return self.published.log
 
     def keep(
-        self, own: OwnStream, said: Iterable[tuple[Notification, bool]], time: float
+        self,
+        own: OwnStream,
+        said: Iterable[tuple[Notification, bool]],
+        time: float,
+        publisher: str = "",
     ) -> list[Event]:
         """Say this in an own stream, with whether it goes to everybody. Kept at the next `Sync`."""
         events = own.say(said, time)
         if events:
-            self._kernel.emit(Append(tuple(events)))
+            self._kernel.emit(Append(tuple(events), publisher))
         return events
 
     def trimmed(self, input: Trimmed) -> None:

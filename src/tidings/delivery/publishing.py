@@ -130,7 +130,7 @@ class Publishing:
                 self._refuse(session, name, number, reason)
             else:
                 said.append((notification, flood))
-        events = self._logs.keep(self._logs.published, said, time)
+        events = self._logs.keep(self._logs.published, said, time, name)
         if events:
             kept = self.publishers.keep(name, last, day=self._holdings.day)
             self._kernel.emit(PUBLISHERS.put(name, kept))

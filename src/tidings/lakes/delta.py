@@ -13,6 +13,7 @@ import pyarrow as pa
 from tidings.events import Filter, TidingsError
 from tidings.lakes.errors import LakeError
 from tidings.lakes.files import DELTAS, DISTINCT, RISING, ROW_GROUP, Written
+from tidings.lakes.formats import FORMAT, KEY
 from tidings.lakes.joining import Joint
 from tidings.lakes.layout import EVERYTHING
 
@@ -64,13 +65,17 @@ def found_or_made(
             path,
             columns,
             partition_by=["day"],
-            configuration={**_CONFIGURATION, _FILTER: filter.to_json()} if filter else None,
+            configuration=_configuration(filter) if filter else None,
             raise_if_key_not_exists=False,
         )
     except Exception as problem:
         if _table(path) is None:  # else somebody else has made it at this moment
             raise LakeError(f"{path}: no {what} can be made here: {first_line(problem)}") from None
     return found(path)
+
+
+def _configuration(filter: Filter) -> dict[str, str | None]:
+    return {**_CONFIGURATION, KEY: str(FORMAT), _FILTER: filter.to_json()}
 
 
 def _table(path: Path, version: int | None = None) -> DeltaTable | None:

@@ -24,7 +24,7 @@ from tidings.lakes.layout import (
     days,
 )
 from tidings.lakes.naming import Naming
-from tidings.protocol.records import Rows
+from tidings.protocol.runs import Rows
 
 _BIG: Final = 2**53
 _KIND_OF: Final[dict[type, str]] = {

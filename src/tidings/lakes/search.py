@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from tidings.events import Filter
 from tidings.events.values import microseconds
 from tidings.lakes.errors import LakeError, reading
+from tidings.lakes.formats import objection
 from tidings.lakes.layout import FIXED, Columns, columns_of, days
 from tidings.lakes.pruning import Statistics, Window, may_match, times
 from tidings.lakes.sifting import Sieve
@@ -34,11 +35,13 @@ _ALWAYS: Final = ("path", "num_records", "partition.day")
 def schema_of(table: DeltaTable) -> pa.Schema:
     """The columns, the fixed ones first: Delta puts `day` behind all that it knew before.
 
-    `LakeError` if it lacks one of these.
+    `LakeError` if it lacks one of these, or is of another format.
     """
     found = pa.schema(table.schema().to_arrow())
     if not {*FIXED.names} <= {*found.names}:
         raise LakeError(f"{_folder(table)}: this is a Delta table, but no lake")
+    if why := objection(table.metadata().configuration):
+        raise LakeError(f"{_folder(table)}: {why}")
     fixed = [found.field(name) for name in FIXED.names]
     return pa.schema([*fixed, *(field for field in found if field.name not in FIXED.names)])
 

@@ -199,6 +199,8 @@ class Append(msgspec.Struct, frozen=True):
     """Write these events, which follow on the last of their stream; kept once synced."""
 
     events: tuple[Event, ...]
+    publisher: str = ""
+    """The name under which they were published, which goes into the log and to nobody else."""
 
 
 class Raise(msgspec.Struct, frozen=True):

@@ -7,7 +7,7 @@ tree is not taken for what is said after it.
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
 
@@ -19,6 +19,8 @@ ADVERTISEMENTS: Final = 1
 NOW: Final = -1
 BEGIN: Final = -2
 
+Time = Annotated[float, msgspec.Meta(ge=-1e300, le=1e300)]
+"""Seconds since 1970: neither NaN nor infinite."""
 View: TypeAlias = tuple[int, int]
 Path: TypeAlias = tuple[str, ...]
 """The nodes on the way, the stream's own first. Empty: there is no way."""
@@ -63,6 +65,21 @@ class Way(msgspec.Struct, frozen=True, array_like=True):
     """Drawn when the stream's own node started."""
 
 
+class More(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """What few events have besides their notifications."""
+
+    id: str = ""
+    """The publisher's own, under which it is kept once."""
+    expires: Time = 0.0
+    """When it is of no more use, in seconds since 1970; 0 if that is never."""
+    control: int = 0
+    """The version of the policy that held when it was published; 0 while there is none."""
+    trace: str | None = None
+    """What it is traced under, as a W3C `traceparent`."""
+    maybe_twice: bool = False
+    """Whether it may be there a second time, as whoever could have known was out of reach."""
+
+
 class Event(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=40):
     """A notification and its place in its publisher's stream."""
 
@@ -73,6 +90,8 @@ class Event(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=40):
     """Whether it goes to everybody, because its publisher has not advertised it."""
     time: float = 0.0
     """When it was published, in seconds since 1970; never less than that of the tick before."""
+    more: More | None = None
+    """What few events have besides."""
 
 
 class Update(msgspec.Struct, frozen=True, array_like=True, tag=41):

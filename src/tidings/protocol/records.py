@@ -1,4 +1,4 @@
-"""Records: notifications, filters and what a node stores, as bytes and back.
+"""Records: notifications, filters and what a node stores, as bytes and back; `runs` are of events.
 
 All of it is MessagePack. A notification is a map from names to values: times are timestamps, and
 sets are arrays. A filter is a string, its JSON. What MessagePack lacks are extension types::
@@ -23,12 +23,10 @@ a `WireError`.
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from sys import maxsize
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import Raw
@@ -38,10 +36,6 @@ from tidings.events import Filter, Limits, Notification, Schema, TidingsError
 from tidings.events.encoding import decode_json
 from tidings.events.values import canonical, element, scalar
 from tidings.events.work import TooMuchWorkError, limited, spend
-from tidings.protocol.messages import Event
-
-FORMAT: Final = 1
-"""The version of what is kept: the first thing in a record."""
 
 _INTEGER: Final = 1
 _CARRIED: Final = 2
@@ -57,9 +51,6 @@ _SCALARS: Final = _PLAIN | {bytes, datetime}
 _LEAST: Final = -(1 << 63)
 _MOST: Final = (1 << 64) - 1
 _LOWEST: Final = -1.7976931348623157e308
-
-Time = Annotated[float, msgspec.Meta(ge=-1e300, le=1e300)]
-"""Seconds since 1970: neither NaN nor infinite."""
 
 _CHARACTERS: Final = 4
 """Characters of a filter's JSON that are read in one step of work."""
@@ -241,15 +232,6 @@ def hook(value: object) -> Raw:
 _ENCODER: Final = Encoder(enc_hook=hook)
 
 
-def pack(events: Iterable[Event]) -> bytes:
-    """Events of one stream as one record of its log; `unpack` is told the stream's name."""
-    rows = [(e.tick, e.notification, e.flood, e.time) for e in events]
-    try:
-        return _ENCODER.encode((FORMAT, rows))
-    except UNWRITABLE as problem:
-        raise unwritten(problem) from None
-
-
 def pack_value(value: object) -> bytes:
     """What a node wants to have stored: scalars, filters, notifications, and lists, tuples, sets
     and mappings of such, all told apart."""
@@ -295,41 +277,8 @@ UNWRITABLE: Final = (msgspec.MsgspecError, ValueError, TypeError, OverflowError,
 
 # -- reading -----------------------------------------------------------------------------------
 
-_Plain = dict[str, str | int | Annotated[float, msgspec.Meta(ge=_LOWEST)] | bool]
+Plain = dict[str, str | int | Annotated[float, msgspec.Meta(ge=_LOWEST)] | bool]
 """A common notification: checked while it is decoded, and NaN is not `ge` anything."""
-
-
-class _Row(msgspec.Struct, array_like=True, gc=False):
-    tick: int
-    notification: Raw
-    flood: bool
-    time: Time
-
-
-class _PlainRow(msgspec.Struct, array_like=True, gc=False):
-    tick: int
-    notification: _Plain | Ext
-    flood: bool
-    time: Time
-
-
-class Rows(NamedTuple):
-    """Events of one stream, as lists of the same length: the lightest form that they have."""
-
-    ticks: list[int]
-    times: list[float]
-    records: list[dict[str, object]]
-    """The attributes of each."""
-    size: int = 0
-    """The bytes that they took, with what was around them; 0 if nobody has counted."""
-
-    def between(self, after: int, upto: int) -> Rows:
-        """Those behind a tick, up to and with another."""
-        begin, end = bisect_right(self.ticks, after), bisect_right(self.ticks, upto)
-        if begin == 0 and end == len(self.ticks):
-            return self
-        ticks, times, records, size = self
-        return Rows(ticks[begin:end], times[begin:end], records[begin:end], size)
 
 
 class RecordDecoder:
@@ -341,7 +290,7 @@ class RecordDecoder:
         self._schema = schema
         self._most = self.limits.attributes
         self._filters: dict[str, Filter] = {}
-        self._plain = Decoder(_Plain | Ext).decode
+        self._plain = Decoder(Plain | Ext).decode
         self._rich = Decoder(dict[str, Any], ext_hook=_integer_or_ext).decode
         self._stored = Decoder(ext_hook=self._extension).decode
 
@@ -422,38 +371,8 @@ class RecordDecoder:
             self._filters[text] = found
         return found
 
-    def unpack(self, blob: bytes | memoryview, stream: str) -> tuple[Event, ...]:
-        """The events of a record of this stream's log."""
-        try:
-            version, rows = _RECORD.decode(blob)
-            if version != FORMAT:
-                raise WireError(f"a record of format {version}; this version reads {FORMAT}")
-            read = self.notification
-            return tuple(
-                [Event(stream, r.tick, read(r.notification), r.flood, r.time) for r in rows]
-            )
-        except UNREADABLE as problem:
-            raise unread("a record of the log", problem) from None
-
-    def unpack_rows(self, blob: bytes | memoryview) -> Rows:
-        """The events of a record without an object for each, which takes half the time."""
-        try:
-            version, rows = _PLAIN_RECORD.decode(blob)
-        except msgspec.ValidationError:  # values that are less common, or something wrong
-            events = self.unpack(blob, "")
-            said = [e.notification.attributes for e in events]
-            return Rows([e.tick for e in events], [e.time for e in events], said, len(blob))
-        except UNREADABLE as problem:
-            raise unread("a record of the log", problem) from None
-        if version != FORMAT:
-            raise WireError(f"a record of format {version}; this version reads {FORMAT}")
-        records: list[Any] = [r.notification for r in rows]
-        for at, record in enumerate(records):
-            if record.__class__ is not dict:
-                records[at] = self._marked(record)
-        return Rows([r.tick for r in rows], [r.time for r in rows], records, len(blob))
-
-    def _marked(self, content: Ext) -> dict[str, object]:
+    def marked(self, content: Ext) -> dict[str, object]:
+        """What a notification says that stands in an extension."""
         try:
             if content.code == _MIXED:
                 return self._mixed(bytes(content.data))
@@ -486,8 +405,6 @@ class RecordDecoder:
 
 
 _new: Final = Notification.__new__
-_RECORD: Final = Decoder(tuple[int, list[_Row]])
-_PLAIN_RECORD: Final = Decoder(tuple[int, list[_PlainRow]])
 _KINDS: Final[dict[type, str]] = {
     type(None): "nil",
     dict: "a map",
@@ -539,16 +456,6 @@ def unread(what: str, problem: Exception) -> WireError:
 
 
 _OWN: Final = RecordDecoder(UNLIMITED)
-
-
-def unpack(blob: bytes | memoryview, stream: str) -> tuple[Event, ...]:
-    """The events of a record; `WireError` if it is damaged."""
-    return _OWN.unpack(blob, stream)
-
-
-def unpack_rows(blob: bytes | memoryview) -> Rows:
-    """The events of a record without an object for each; `WireError` if it is damaged."""
-    return _OWN.unpack_rows(blob)
 
 
 def unpack_value(blob: bytes | memoryview) -> Any:

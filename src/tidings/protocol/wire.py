@@ -8,7 +8,15 @@ messages, each of them an array of its tag and its fields::
                 │ number of messages
 
 A message's tag and the order of its fields never change; new fields come last and have defaults,
-and a decoder skips those that it does not know. Nothing here does any I/O.
+and a decoder skips those that it does not know, so fields need no version of their own. A message
+with a new tag, or a value where an older decoder refuses it, belongs to a version: it is sent only
+to whoever uses that version or a later one.
+
+Whoever connects says in `Hello` which versions it speaks, from `oldest` to `version`; the answer,
+`Welcome`, says which one both use, the latest that both speak. So the brokers and clients of a
+network can be replaced one by one. Version 1 was never released, and is refused.
+
+Nothing here does any I/O.
 """
 
 from __future__ import annotations
@@ -17,7 +25,7 @@ import re
 from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import or_
-from typing import Any, Final, Literal, TypeAlias, TypeVar, cast, get_args
+from typing import Any, Final, Literal, TypeAlias, cast, get_args
 
 import msgspec
 from msgspec import Raw
@@ -26,23 +34,15 @@ from msgspec.msgpack import Decoder, Encoder
 from tidings.events import Filter, Schema
 from tidings.protocol import records
 from tidings.protocol.host import Deliver
-from tidings.protocol.messages import Body, Event, Fetch, Fetched, Frame, Offer
-from tidings.protocol.records import (
-    UNLIMITED,
-    Time,
-    WireError,
-    WireLimits,
-    pack,
-    pack_value,
-    unpack,
-    unpack_rows,
-    unpack_value,
-)
+from tidings.protocol.messages import Body, Event, Fetch, Fetched, Frame, More, Offer, Time
+from tidings.protocol.records import UNLIMITED, WireError, WireLimits, pack_value, unpack_value
 from tidings.protocol.requests import ACCESS, SESSION, Answer, Publish, RequestBody, Subscribe
+from tidings.protocol.runs import pack, unpack, unpack_rows
 
 __all__ = [
     "ACCESS",
     "LENGTH",
+    "OLDEST",
     "SESSION",
     "UNLIMITED",
     "VERSION",
@@ -58,8 +58,10 @@ __all__ = [
     "Welcome",
     "WireError",
     "WireLimits",
+    "common",
     "decode",
     "encode",
+    "greeting",
     "pack",
     "pack_value",
     "read_hello",
@@ -68,26 +70,33 @@ __all__ = [
     "unpack_value",
 ]
 
-VERSION: Final = 1
+VERSION: Final = 2
+"""The latest version that this program speaks."""
+OLDEST: Final = 2
+"""The oldest version that it speaks."""
 LENGTH: Final = 4
 """Bytes of the length at the beginning of a frame."""
 
 
 class Hello(msgspec.Struct, frozen=True, array_like=True, tag=60):
-    """The first message of the side that connects."""
+    """The first message of the side that connects; `greeting` makes one."""
 
     version: int
+    """The latest that it speaks."""
     role: Literal["client", "broker"]
     name: str
     """Of the session, or of the broker."""
     token: str | None = None
     options: dict[str, str | int | bool | None] = {}
+    oldest: int | None = None
+    """The oldest version that it speaks; None if that is the latest, too."""
 
 
 class Welcome(msgspec.Struct, frozen=True, array_like=True, tag=61):
     """The first message of the other side, unless it is `Refused`."""
 
     version: int
+    """The one that both use from now on."""
     broker: str
     limits: dict[str, int] = {}
     lake: str | None = None
@@ -195,6 +204,7 @@ class _Event(msgspec.Struct, array_like=True, tag=40, gc=False):
     notification: Raw
     flood: bool = False
     time: Time = 0.0
+    more: More | None = None
 
 
 class _Fetched(msgspec.Struct, array_like=True, tag=49):
@@ -240,8 +250,7 @@ class MessageDecoder(records.RecordDecoder):
             _Delivery: lambda m: Delivery(self._event(m.event), m.ids),
             _Frame: self._frame,
             Subscribe: _with_its_times,
-            Hello: _of_this_version,
-            Welcome: _of_this_version,
+            Welcome: _spoken_here,
         }
 
     def decode(self, payload: bytes | memoryview) -> list[Message]:
@@ -266,7 +275,7 @@ class MessageDecoder(records.RecordDecoder):
 
     def _event(self, event: _Event) -> Event:
         notification = self.notification(event.notification)
-        return Event(event.stream, event.tick, notification, event.flood, event.time)
+        return Event(event.stream, event.tick, notification, event.flood, event.time, event.more)
 
     def _frame(self, message: Any) -> Frame:
         body: Any = message.body
@@ -286,13 +295,12 @@ def _with_its_times(message: Subscribe) -> Subscribe:
     return message
 
 
-def _of_this_version(message: _Greeting) -> _Greeting:
-    if message.version != VERSION:
-        raise WireError(f"the other side speaks version {message.version}, this one {VERSION}")
+def _spoken_here(message: Welcome) -> Welcome:
+    if not OLDEST <= message.version <= VERSION:
+        raise WireError(_no_common(message.version, message.version))
     return message
 
 
-_Greeting = TypeVar("_Greeting", Hello, Welcome)
 _TAG: Final = re.compile(r"Invalid value (-?\d+) - at `\$\[\d+\](\[5\])?\[0\]`")
 
 
@@ -311,8 +319,48 @@ def decode(payload: bytes | memoryview) -> list[Message]:
     return _DEFAULT.decode(payload)
 
 
+def greeting(
+    role: Literal["client", "broker"],
+    name: str,
+    token: str | None = None,
+    options: dict[str, str | int | bool | None] | None = None,
+) -> Hello:
+    """How this program greets."""
+    return Hello(VERSION, role, name, token, options or {}, OLDEST)
+
+
+def common(hello: Hello) -> int:
+    """The version to use with whoever greets like this; `WireError` if there is none.
+
+    >>> common(Hello(VERSION + 1, "client", "desk", oldest=OLDEST)) == VERSION
+    True
+    """
+    oldest = hello.version if hello.oldest is None else hello.oldest
+    version = min(VERSION, hello.version)
+    if version < max(OLDEST, oldest):
+        raise WireError(_no_common(oldest, hello.version))
+    return version
+
+
+def _no_common(oldest: int, latest: int) -> str:
+    theirs, ours = _span(oldest, latest), _span(OLDEST, VERSION)
+    if latest < OLDEST:
+        never = ", which was never released" if latest == 1 else ""
+        older = "the other side"
+    else:
+        never, older = "", "this one"
+    return f"the other side speaks {theirs}{never}; this one speaks {ours}: upgrade {older}"
+
+
+def _span(oldest: int, latest: int) -> str:
+    if oldest >= latest:
+        return f"version {latest} of the wire"
+    return f"versions {oldest} to {latest} of the wire"
+
+
 def read_hello(payload: bytes | bytearray) -> Hello:
-    """The one message of the first payload; `WireError` if it is anything but a greeting.
+    """The one message of the first payload; `WireError` if it is anything but a greeting, or one
+    in no version that is spoken here.
 
     >>> read_hello(encode([Hello(VERSION, "client", "desk")])[LENGTH:]).name
     'desk'
@@ -322,7 +370,8 @@ def read_hello(payload: bytes | bytearray) -> Hello:
     except records.UNREADABLE as problem:
         why = records.unread("it", problem)
         raise WireError(f"the first frame must be Hello and nothing else: {why}") from None
-    return _of_this_version(hello)
+    common(hello)
+    return hello
 
 
 _HELLO: Final = Decoder(tuple[Hello])

@@ -49,7 +49,9 @@ async def test_requests_may_follow_hello_without_waiting_for_the_answer(tmp_path
     ("bytes_", "reason"),
     [
         (encode([Ping()]), "the first frame must be Hello"),
-        (encode([Hello(VERSION + 1, "client", "ann")]), f"version {VERSION + 1}"),
+        (encode([Hello(VERSION + 1, "client", "ann")]), f"version {VERSION + 1} of the wire; this"),
+        (framed(msgspec.msgpack.encode([[60, 1, "client", "ann", None, {}]])), "never released"),
+        (encode([Hello(4, "broker", "rome", oldest=3)]), "versions 3 to 4 of the wire; this"),
         (framed(msgspec.msgpack.encode([[60, VERSION, "guest", "ann"]])), "guest"),
         (encode([Hello(VERSION, "client", "x" * 300)]), "256 characters"),
         (framed(b"\xc1" * 10), ""),
@@ -69,7 +71,9 @@ async def test_requests_may_follow_hello_without_waiting_for_the_answer(tmp_path
     ],
     ids=[
         "no-hello",
-        "version",
+        "later-version",
+        "version-1",
+        "later-versions",
         "role",
         "name",
         "garbage",
@@ -100,6 +104,16 @@ async def test_what_is_wrong_is_told_and_logged_in_one_line(
     [line] = [r for r in caplog.records if r.name.startswith("tidings")]
     assert line.levelno == logging.WARNING
     assert refused.reason in line.getMessage()
+
+
+@on_loop
+async def test_whoever_speaks_later_versions_too_is_told_the_one_to_use(tmp_path: Path) -> None:
+    async with Broker(configured(tmp_path)) as broker, connected(broker) as peer:
+        peer.say(Hello(VERSION + 7, "client", "ann", oldest=1))
+        welcome = await peer.until(Welcome)
+        assert welcome.version == VERSION
+        peer.say(Attach())
+        assert await peer.hear() == Accepted("attach")
 
 
 @on_loop

@@ -21,9 +21,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from tidings.broker.store import SQLiteStore, StoreError
+from tidings.broker.store.check import check
 from tidings.broker.store.database import LogDamageError
 from tidings.events import Filter, Notification
 from tidings.protocol import Event, Span
+from tidings.protocol.runs import unpack_runs
 from tidings.protocol.wire import unpack
 
 MIB = 1 << 20
@@ -456,12 +458,32 @@ def test_the_store_of_another_broker_is_refused(tmp_path: Path) -> None:
     opened(tmp_path).close()
 
 
-def test_a_newer_format_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("format", "reason"),
+    [
+        (7, "newer tidings, in format 7; this one reads format 2: start its broker with that"),
+        (1, "of format 1, which was never released; .* move the folder .* away"),
+    ],
+)
+def test_another_format_is_refused(tmp_path: Path, format: int, reason: str) -> None:
     opened(tmp_path).close()
     with closing(sqlite3.connect(tmp_path / "broker.db")) as other:
-        other.execute("PRAGMA user_version = 7")
-    with pytest.raises(StoreError, match=r"newer tidings, in format 7; .* up to 1"):
+        other.execute(f"PRAGMA user_version = {format}")
+    with pytest.raises(StoreError, match=reason):
         opened(tmp_path)
+    with pytest.raises(StoreError, match=reason):
+        check(tmp_path)
+
+
+def test_a_log_knows_who_has_published_what(store: SQLiteStore) -> None:
+    said, names = events(1, 600), ["ann"] * 255 + ["bob"] * 300 + [""] * 45
+    store.commit({}, said, names)
+    store.commit({}, events(601, 602), ["bob", "ann"])
+    _, upto, blocks = store.copy("paris", 0, upto=602, size=1 << 20)
+    runs = [run for block in blocks for run in unpack_runs(block)]
+    assert upto == 602
+    assert [run.publisher for run in runs for _ in run.rows] == [*names, "bob", "ann"]
+    assert [e for run in runs for e in run.each("paris")] == [*said, *events(601, 602)]
 
 
 def test_another_programs_database_is_refused(tmp_path: Path) -> None:

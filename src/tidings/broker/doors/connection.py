@@ -20,7 +20,7 @@ from typing import Any, Final
 from tidings.broker.doors.decoding import Decoding
 from tidings.broker.operations.metrics import Metrics
 from tidings.protocol import Refused
-from tidings.protocol.wire import Splitter, WireError, encode
+from tidings.protocol.wire import VERSION, Splitter, WireError, encode
 
 _log = logging.getLogger(__name__)
 
@@ -69,6 +69,8 @@ class Connection(asyncio.Protocol):
         self.lost: Callable[[], None] = _nothing
         self.filled: Callable[[], None] = _nothing
         self.drained: Callable[[], None] = _nothing
+        self.version = VERSION
+        """Of the wire, which both ends use: what belongs to a later one is not sent."""
         self.most = inf
         """If the other end leaves more bytes than this unread, it is cut off."""
         self.is_full = self.is_closing = False

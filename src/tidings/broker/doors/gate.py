@@ -33,12 +33,12 @@ from tidings.protocol import Refused
 from tidings.protocol.wire import (
     ACCESS,
     UNLIMITED,
-    VERSION,
     Hello,
     MessageDecoder,
     Ping,
     Welcome,
     WireLimits,
+    common,
 )
 
 _log = logging.getLogger(__name__)
@@ -137,6 +137,7 @@ class Gate:
             most = self._limits.connections
             return Refused("", f"{self._name} has all the {most} clients that it may have")
         connection = self._connection(self._watch, is_link=is_link)
+        connection.version = common(hello)
         connection.take_over(transport, size)
         if admitted.grant is not None:
             self._grants[connection] = admitted.grant
@@ -152,7 +153,7 @@ class Gate:
 
     def _let_client_in(self, connection: Connection, hello: Hello, principal: str) -> None:
         name = hello.name or token_hex(8)
-        connection.send([self._welcome(principal)])
+        connection.send([self._welcome(connection, principal)])
         ClientSession(
             connection,
             self._host,
@@ -175,16 +176,18 @@ class Gate:
         if refusal is not None:
             connection.farewell(refusal)
             return
-        connection.send([self._welcome()])  # before all that the node has to say: see `Host`
+        connection.send(
+            [self._welcome(connection)]
+        )  # before all that the node has to say: see `Host`
 
-    def _welcome(self, principal: str = "") -> Welcome:
+    def _welcome(self, connection: Connection, principal: str = "") -> Welcome:
         limits = self._limits
         told = {
             "frame": limits.frame,
             "attributes": limits.attributes,
             "subscriptions": limits.subscriptions,
         }
-        return Welcome(VERSION, self._name, told, self._lake, principal)
+        return Welcome(connection.version, self._name, told, self._lake, principal)
 
     # -- keeping alive -------------------------------------------------------------------------
 

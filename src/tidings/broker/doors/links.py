@@ -33,7 +33,7 @@ from tidings.overlay import Role
 from tidings.protocol import LinkDown, LinkUp, Received, Refused
 from tidings.protocol.addresses import parse_place
 from tidings.protocol.messages import Frame, Offer
-from tidings.protocol.wire import VERSION, Hello, Ping, Pong, Welcome
+from tidings.protocol.wire import Ping, Pong, Welcome, greeting
 
 _log = logging.getLogger(__name__)
 
@@ -242,7 +242,9 @@ class Links:
         connection.lost = lambda: self._lost(name)
         self._ended[name].clear()
         self._host.links[name] = connection
-        _log.info("linked with %s at %s", name, connection.address)
+        _log.info(
+            "linked with %s at %s, in version %d", name, connection.address, connection.version
+        )
         self._host.handle(LinkUp(name))
         return None
 
@@ -311,7 +313,7 @@ class Links:
         """Connect, greet and adopt; an error says why it was in vain."""
         address, is_encrypted = parse_place(where)
         options = self._options(neighbour)
-        hello = Hello(VERSION, "broker", self._name, _token(neighbour), options)
+        hello = greeting("broker", self._name, _token(neighbour), options)
         answered: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
 
         def made(connection: Connection) -> None:
@@ -328,6 +330,7 @@ class Links:
 
         def welcome(messages: list[Any]) -> None:
             # At once, not when the task goes on: the frames that follow must find the link.
+            connection.version = messages[0].version
             if messages[0].broker == name:
                 refusal.append(self.adopt(name, connection, dialled_by=self._name))
                 if refusal == [None]:

@@ -17,7 +17,7 @@ from tidings.client.tls import tls_trouble
 from tidings.events import TidingsError
 from tidings.protocol import Refused
 from tidings.protocol.addresses import Address
-from tidings.protocol.wire import VERSION, Hello, Splitter, WireError, encode
+from tidings.protocol.wire import Splitter, WireError, encode, greeting
 
 ASK: Final = "ask"
 """The option of Hello by which a client asks for the status."""
@@ -140,7 +140,7 @@ async def ask(
 async def _ask(address: Address, token: str | None, trust: ssl.SSLContext | None) -> Status:
     reader, writer = await asyncio.open_connection(*address, ssl=trust)
     try:
-        writer.write(encode([Hello(VERSION, "client", "", token, {ASK: "status"})]))
+        writer.write(encode([greeting("client", "", token, {ASK: "status"})]))
         splitter = Splitter(_LARGEST)
         payloads: list[bytes] = []
         while not payloads:

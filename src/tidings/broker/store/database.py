@@ -35,8 +35,8 @@ from tidings.protocol.epochs import stream_name
 
 _log = logging.getLogger(__name__)
 
-FORMAT: Final = 1
-"""The newest format of the database that this version reads, and the one that it writes."""
+FORMAT: Final = 2
+"""The format of the database, and of all that is in it."""
 _MAGIC: Final = int.from_bytes(b"tdgs", "big")
 """What tells our files from other people's databases."""
 _PAUSES: Final = (0.01, 0.1)
@@ -233,16 +233,25 @@ def owner_of(connection: sqlite3.Connection, path: Path) -> str | None:
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if magic != _MAGIC:
             raise StoreError(f"{path} is not a store of tidings: {_advice(path)}")
-        if version > FORMAT:
-            raise StoreError(
-                f"{path} was written by a newer tidings, in format {version}; "
-                f"this one reads formats up to {FORMAT}."
-            )
+        if version != FORMAT:
+            raise StoreError(_other_format(path, version))
         return about.get(connection, about.BROKER, str)
     except Damage as error:
         raise StoreError(damage(path, str(error))) from None
     except sqlite3.Error as error:
         raise StoreError(explain(error, path)) from None
+
+
+def _other_format(path: Path, version: int) -> str:
+    if version > FORMAT:
+        return (
+            f"{path} was written by a newer tidings, in format {version}; this one reads "
+            f"format {FORMAT}: start its broker with that tidings, or a later one."
+        )
+    return (
+        f"{path} is of format {version}, which was never released; this tidings reads format "
+        f"{FORMAT}: move the folder {path.parent} away, and the broker begins an empty store."
+    )
 
 
 def examine(connection: sqlite3.Connection, path: Path, name: str) -> None:

@@ -33,10 +33,13 @@ class Disk(Protocol):
         closed stream of which nothing is kept any more has a span that is empty, at its end.
         """
 
-    def commit(self, values: Mapping[str, Any], events: Sequence[Event]) -> None:
+    def commit(
+        self, values: Mapping[str, Any], events: Sequence[Event], publishers: Sequence[str] = ()
+    ) -> None:
         """Set values (None forgets one) and append events: all of it, and for good, or nothing.
 
-        Events are of the current stream, and follow on what it has. A commit that raises may be
+        Events are of the current stream, and follow on what it has. `publishers` are the names
+        under which each was published, if they are known. A commit that raises may be
         tried again, alone or together with what follows it; not one that raises `DisorderError`.
         """
 

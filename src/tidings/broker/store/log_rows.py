@@ -61,21 +61,26 @@ def row_of(row: tuple[Any, ...]) -> LogRow:
         raise Damage(f"a row of the log is not what was written: {error}") from None
 
 
-def rows_of(events: Sequence[Event], epoch: int, until: int) -> Iterator[LogRow]:
+def rows_of(
+    events: Sequence[Event], epoch: int, until: int, publishers: Sequence[str] = ()
+) -> Iterator[LogRow]:
     """The rows for a commit: several, if one would be too large to be read at once."""
     for start in range(0, len(events), _MOST_EVENTS):
-        for some, content in _packed(events[start : start + _MOST_EVENTS]):
+        end = start + _MOST_EVENTS
+        for some, content in _packed(events[start:end], publishers[start:end]):
             until += 4 + len(content) + OVERHEAD
             first, last = some[0], some[-1]
             label = (epoch, first.tick, last.tick, float(first.time), float(last.time), until)
             yield LogRow(*label, seal(content, *label))
 
 
-def _packed(events: Sequence[Event]) -> Iterator[tuple[Sequence[Event], bytes]]:
-    content = pack(events)
+def _packed(
+    events: Sequence[Event], publishers: Sequence[str]
+) -> Iterator[tuple[Sequence[Event], bytes]]:
+    content = pack(events, publishers)
     if len(content) <= _MOST_BYTES or len(events) == 1:
         yield events, content
     else:
         middle = len(events) // 2
-        yield from _packed(events[:middle])
-        yield from _packed(events[middle:])
+        yield from _packed(events[:middle], publishers[:middle])
+        yield from _packed(events[middle:], publishers[middle:])

@@ -108,7 +108,9 @@ class SQLiteStore:
     def spans(self) -> dict[str, Span]:
         return dict(self._spans)
 
-    def commit(self, values: Mapping[str, Any], events: Sequence[Event]) -> None:
+    def commit(
+        self, values: Mapping[str, Any], events: Sequence[Event], publishers: Sequence[str] = ()
+    ) -> None:
         forgotten = [(key,) for key, value in values.items() if value is None]
         stored = [
             (key, seal(pack_value(value), key))
@@ -124,7 +126,7 @@ class SQLiteStore:
 
         with self._writing:
             self._check_order(events)
-            rows = list(rows_of(events, self._head.epoch, self._until))
+            rows = list(rows_of(events, self._head.epoch, self._until, publishers))
             last = rows[-1].last if rows else self._head.last
             head = Head(self._head.number + 1, self._head.epoch, last)
             self._transact(write)

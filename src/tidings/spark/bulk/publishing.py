@@ -35,7 +35,7 @@ from tidings.client import Login, PublishRefusedForNow
 from tidings.delivery.copies import FOR
 from tidings.events import Filter, Notification, TidingsError
 from tidings.events.values import moment
-from tidings.protocol.records import Rows
+from tidings.protocol.runs import Rows
 from tidings.spark.bulk.judging import Judged, index_of, wanted
 from tidings.spark.bulk.registrations import ID, deliveries
 from tidings.spark.letters import DeadLetters

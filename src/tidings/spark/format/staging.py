@@ -187,7 +187,7 @@ class _Record(msgspec.Struct, frozen=True, array_like=True):
 
 def _write(file: IO[bytes], part: list[Row]) -> None:
     if part:
-        events = pack(Event("", row.number, row.notification) for row in part)
+        events = pack([Event("", row.number, row.notification) for row in part])
         keys = [row.key for row in part if row.key]
         record = msgspec.msgpack.encode(_Record(part[0].partition, events, keys))
         file.write(len(record).to_bytes(_LENGTH, "big") + record)

@@ -23,7 +23,7 @@ from tidings.protocol import Event as NodeEvent
 from tidings.protocol.addresses import parse_url
 from tidings.protocol.cursors import read_cursor
 from tidings.protocol.epochs import broker_of
-from tidings.protocol.records import Rows
+from tidings.protocol.runs import Rows
 from tidings.spark.interrupts import Stopped
 from tidings.spark.streams.absence import Away, Gone, OnGap, Patience, gap
 from tidings.spark.streams.places import ends_known_to

@@ -12,7 +12,7 @@ from tidings.client import Client, CursorTooOld
 from tidings.delivery.copies import FOR
 from tidings.events import Filter
 from tidings.lakes.layout import EVERYTHING
-from tidings.protocol.records import Rows
+from tidings.protocol.runs import Rows
 from tidings.spark.streams.absence import Gone, Patience, gap
 from tidings.spark.streams.stretch import Stretch
 
