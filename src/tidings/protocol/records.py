@@ -4,9 +4,11 @@ All of it is MessagePack. A notification is a map from names to values: times ar
 sets are arrays. A filter is a string, its JSON. What MessagePack lacks are extension types::
 
     1  an integer of more than 64 bits       two's complement, the highest byte first
-    2  a carried list                        its JSON
     3  a notification that is more than      its map
        strings, numbers and booleans
+    9  a notification with a body that its   an array: the notification without it, the names of
+       attributes do not say                 attributes that are but present, the content type
+                                             (nil: JSON), and the body
 
 Stored values may hold more::
 
@@ -16,6 +18,9 @@ Stored values may hold more::
     7  a notification                        as above
     8  a mapping not only from strings       an array: key, value, key, value …
 
+A body and its attributes are made by one client, from the same value. Whoever decodes them makes
+sure that the body is JSON if it is said to be, and takes the client's word for the rest.
+
 Extension 3 only saves the decoder a try: most notifications can be checked while they are decoded,
 and this one can't. The decoder trusts nothing: any bytes are either understood or refused with
 a `WireError`.
@@ -24,7 +29,7 @@ a `WireError`.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from sys import maxsize
@@ -36,7 +41,7 @@ from msgspec.msgpack import Decoder, Encoder, Ext
 
 from tidings.events import Filter, Limits, Notification, Schema, TidingsError
 from tidings.events.encoding import decode_json
-from tidings.events.values import canonical, element, scalar
+from tidings.events.values import PRESENT, canonical, element, scalar
 from tidings.events.work import TooMuchWorkError, limited, spend
 from tidings.protocol.messages import Event
 
@@ -44,13 +49,13 @@ FORMAT: Final = 1
 """The version of what is kept: the first thing in a record."""
 
 _INTEGER: Final = 1
-_CARRIED: Final = 2
 _MIXED: Final = 3
 _TUPLE: Final = 4
 _SET: Final = 5
 _FILTER: Final = 6
 _NOTIFICATION: Final = 7
 _MAPPING: Final = 8
+_BODIED: Final = 9
 
 _PLAIN: Final = frozenset({str, int, float, bool})
 _SCALARS: Final = _PLAIN | {bytes, datetime}
@@ -81,8 +86,6 @@ class WireLimits:
 
     attributes: int = 1_000
     """Of one notification."""
-    depth: int = 32
-    """How deep lists and mappings within an attribute may be nested."""
     filters: Limits = field(default_factory=Limits)
     """`characters` are those of a filter's JSON."""
     values: int = 50_000
@@ -93,9 +96,6 @@ class WireLimits:
     def check(self, notification: Notification) -> None:
         """Raise the `WireError` that a decoder with these limits would raise."""
         self.check_number(len(notification))
-        for name, value in notification.attributes.items():
-            if value.__class__ is list:
-                self.check_depth(name, value)
 
     def check_number(self, attributes: int) -> None:
         """Raise the `WireError` that a decoder would raise for this number of attributes."""
@@ -103,20 +103,6 @@ class WireLimits:
             raise WireError(
                 f"a notification has {attributes} attributes; the limit is {self.attributes}"
             )
-
-    def check_depth(self, name: str, content: object) -> None:
-        """Of a list that is carried."""
-        level = [content]
-        for _ in range(self.depth):
-            level = [
-                inner
-                for outer in level
-                for inner in (outer.values() if isinstance(outer, dict) else outer)  # type: ignore[attr-defined]
-                if isinstance(inner, dict | list)
-            ]
-            if not level:
-                return
-        raise WireError(f"attribute {name!r} is nested more than {self.depth} deep, the limit")
 
     def check_filter(self, text: str) -> None:
         """Check a filter's JSON; `WireError` if it is beyond a limit."""
@@ -151,10 +137,8 @@ def _leaves(plain: object) -> int:
     return count
 
 
-_USUAL: Final = WireLimits()
 UNLIMITED: Final = WireLimits(
     attributes=maxsize,
-    depth=maxsize,
     filters=Limits(characters=maxsize, conjunctions=maxsize),
     values=maxsize,
     work=maxsize,
@@ -169,8 +153,21 @@ def pack_notification(notification: Notification) -> Raw:
     """A notification as bytes; made once, and kept with it."""
     raw = notification.packed
     if raw is None:
-        raw = notification.packed = Raw(_written(notification.attributes))
+        if notification.content is None:
+            raw = Raw(_written(notification.attributes))
+        else:
+            raw = Raw(_bodied(notification, notification.content))
+        notification.packed = raw
     return raw
+
+
+def _bodied(notification: Notification, content: bytes) -> bytes:
+    values = notification.attributes
+    present = [name for name, value in values.items() if value is PRESENT]
+    if present:
+        values = {name: value for name, value in values.items() if value is not PRESENT}
+    parts = (Raw(_written(values)), present, notification.bytes_type, content)
+    return _ENCODER.encode(Ext(_BODIED, _ENCODER.encode(parts)))
 
 
 def _written(values: dict[str, object]) -> bytes:
@@ -202,9 +199,6 @@ def _spelt(value: object, name: str) -> object:
         return value
     if kind is frozenset:
         return [_spelt(scalar(item), name) for item in value]  # type: ignore[attr-defined]
-    if kind is list:
-        _USUAL.check_depth(name, value)
-        return Ext(_CARRIED, msgspec.json.encode(value))
     raise WireError(f"attribute {name!r}: a {kind.__name__} is of a domain that cannot travel")
 
 
@@ -299,6 +293,27 @@ _Plain = dict[str, str | int | Annotated[float, msgspec.Meta(ge=_LOWEST)] | bool
 """A common notification: checked while it is decoded, and NaN is not `ge` anything."""
 
 
+def rows_of(events: Sequence[Event], size: int = 0) -> Rows:
+    """Events of one stream in their lightest form."""
+    said = [event.notification for event in events]
+    return Rows(
+        [event.tick for event in events],
+        [event.time for event in events],
+        [notification.attributes for notification in said],
+        [body_of(notification) for notification in said],
+        size,
+    )
+
+
+class _Bodied(msgspec.Struct, array_like=True, gc=False):
+    """What is in extension 9."""
+
+    notification: Raw
+    present: list[str]
+    kind: str | None
+    content: bytes
+
+
 class _Row(msgspec.Struct, array_like=True, gc=False):
     tick: int
     notification: Raw
@@ -313,6 +328,20 @@ class _PlainRow(msgspec.Struct, array_like=True, gc=False):
     time: Time
 
 
+class Body(NamedTuple):
+    """What was published, where attributes do not say it."""
+
+    kind: str | None
+    """The content type of bytes; None if it is a JSON value."""
+    content: bytes
+
+
+def body_of(notification: Notification) -> Body | None:
+    """The body of a notification, where its attributes do not say it."""
+    content = notification.content
+    return None if content is None else Body(notification.bytes_type, content)
+
+
 class Rows(NamedTuple):
     """Events of one stream, as lists of the same length: the lightest form that they have."""
 
@@ -320,6 +349,8 @@ class Rows(NamedTuple):
     times: list[float]
     records: list[dict[str, object]]
     """The attributes of each."""
+    bodies: list[Body | None]
+    """The body of each, where the attributes do not say it."""
     size: int = 0
     """The bytes that they took, with what was around them; 0 if nobody has counted."""
 
@@ -328,8 +359,9 @@ class Rows(NamedTuple):
         begin, end = bisect_right(self.ticks, after), bisect_right(self.ticks, upto)
         if begin == 0 and end == len(self.ticks):
             return self
-        ticks, times, records, size = self
-        return Rows(ticks[begin:end], times[begin:end], records[begin:end], size)
+        some = slice(begin, end)
+        ticks, times, records, bodies, size = self
+        return Rows(ticks[some], times[some], records[some], bodies[some], size)
 
 
 class RecordDecoder:
@@ -351,17 +383,44 @@ class RecordDecoder:
             values: Any = self._plain(raw)
         except msgspec.ValidationError:
             values = self._mixed(raw)
+        bodied: _Bodied | None = None
         if values.__class__ is not dict:
-            if values.code != _MIXED:
+            if values.code == _BODIED:
+                bodied = _BODIED_PARTS.decode(values.data)
+                values = self._attributes(bodied)
+            elif values.code == _MIXED:
+                values = self._mixed(values.data)
+            else:
                 raise WireError(f"a notification is a map, not extension {values.code}")
-            values = self._mixed(values.data)
         if len(values) > self._most:
             self.limits.check_number(len(values))
         if "" in values:
             raise WireError("an attribute's name is a non-empty string, not ''")
-        found = _new(Notification)  # its constructor would look at every value again
-        found.attributes = values
+        found = _of_canonical(values)  # its constructor would look at every value again
+        if bodied is not None:
+            found = _of_canonical(values, bodied.content, bodied.kind)
         found.packed = raw.copy()  # of its own, so as not to keep the whole frame
+        return found
+
+    def _attributes(self, bodied: _Bodied) -> dict[str, Any]:
+        """The attributes of a notification that has a body as well, which is looked at, too."""
+        values: Any
+        try:
+            values = self._plain(bodied.notification)
+        except msgspec.ValidationError:
+            values = self._mixed(bodied.notification)
+        if isinstance(values, Ext):
+            if values.code != _MIXED:
+                raise WireError(f"beside a body is a map, not extension {values.code}")
+            values = self._mixed(bytes(values.data))
+        for name in bodied.present:
+            if values.setdefault(name, PRESENT) is not PRESENT:
+                raise WireError(f"attribute {name!r} has a value, and has none")
+        if bodied.kind is None:
+            _JSON_OBJECT.decode(bodied.content)
+        elif not bodied.kind or bodied.present:
+            raise WireError("a body of bytes has a content type, and no objects beside it")
+        found: dict[str, Any] = values
         return found
 
     def _mixed(self, raw: Raw | bytes) -> dict[str, object]:
@@ -381,12 +440,6 @@ class RecordDecoder:
             if all(item.__class__ in _SCALARS for item in value):
                 return frozenset(element(canonical(i, name)) for i in value)
             raise WireError(f"attribute {name!r}: a set holds scalars only")
-        if isinstance(value, Ext) and value.code == _CARRIED:
-            content = decode_json(bytes(value.data))
-            if content.__class__ is not list:
-                raise WireError(f"attribute {name!r}: what is carried is a list")
-            self.limits.check_depth(name, content)
-            return canonical(content, name)
         if isinstance(value, Ext):
             raise WireError(f"attribute {name!r}: extension {value.code} is no value")
         flat = "; names are flat, such as 'order.size'" if value.__class__ is dict else ""
@@ -441,22 +494,26 @@ class RecordDecoder:
             version, rows = _PLAIN_RECORD.decode(blob)
         except msgspec.ValidationError:  # values that are less common, or something wrong
             events = self.unpack(blob, "")
-            said = [e.notification.attributes for e in events]
-            return Rows([e.tick for e in events], [e.time for e in events], said, len(blob))
+            return rows_of(events, len(blob))
         except UNREADABLE as problem:
             raise unread("a record of the log", problem) from None
         if version != FORMAT:
             raise WireError(f"a record of format {version}; this version reads {FORMAT}")
         records: list[Any] = [r.notification for r in rows]
+        bodies: list[Body | None] = [None] * len(rows)
         for at, record in enumerate(records):
             if record.__class__ is not dict:
-                records[at] = self._marked(record)
-        return Rows([r.tick for r in rows], [r.time for r in rows], records, len(blob))
+                records[at] = self._marked(record, at, bodies)
+        return Rows([r.tick for r in rows], [r.time for r in rows], records, bodies, len(blob))
 
-    def _marked(self, content: Ext) -> dict[str, object]:
+    def _marked(self, content: Ext, at: int, bodies: list[Body | None]) -> dict[str, object]:
         try:
             if content.code == _MIXED:
                 return self._mixed(bytes(content.data))
+            if content.code == _BODIED:
+                parts = _BODIED_PARTS.decode(content.data)
+                bodies[at] = Body(parts.kind, parts.content)
+                return self._attributes(parts)
         except UNREADABLE as problem:
             raise unread("a record of the log", problem) from None
         raise WireError(f"a notification is a map, not extension {content.code}")
@@ -485,7 +542,10 @@ class RecordDecoder:
         raise WireError(f"extension {code} is no stored value")
 
 
-_new: Final = Notification.__new__
+_of_canonical: Final = Notification.of_canonical
+_BODIED_PARTS: Final = Decoder(_Bodied)
+_JSON_OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
+"""Looks at all of it, and makes nothing of it."""
 _RECORD: Final = Decoder(tuple[int, list[_Row]])
 _PLAIN_RECORD: Final = Decoder(tuple[int, list[_PlainRow]])
 _KINDS: Final[dict[type, str]] = {

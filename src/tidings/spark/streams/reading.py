@@ -23,7 +23,7 @@ from tidings.protocol import Event as NodeEvent
 from tidings.protocol.addresses import parse_url
 from tidings.protocol.cursors import read_cursor
 from tidings.protocol.epochs import broker_of
-from tidings.protocol.records import Rows
+from tidings.protocol.records import Rows, body_of
 from tidings.spark.interrupts import Stopped
 from tidings.spark.streams.absence import Away, Gone, OnGap, Patience, gap
 from tidings.spark.streams.places import ends_known_to
@@ -92,6 +92,7 @@ def _rows(events: list[Event]) -> Rows:
         [e.tick for e in events],
         [e.seconds for e in events],
         [e.notification.attributes for e in events],
+        [body_of(e.notification) for e in events],
     )
 
 
