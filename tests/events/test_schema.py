@@ -1,12 +1,11 @@
 """Schemas: declared domains, whole numbers, and files that are not a schema."""
 
 import pickle
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from datetime import UTC, datetime
 
 from tidings import Filter, Notification, Schema, SchemaError
 

@@ -43,12 +43,7 @@ class Event(Mapping[str, Any]):
 
     @property
     def notification(self) -> Notification:
-        """What was published."""
-        return self._event.notification
-
-    @property
-    def attributes(self) -> Notification:
-        """What filters see: flat names, sets instead of lists, absence instead of null."""
+        """What was published, as filters see it: flat names, sets instead of lists."""
         return self._event.notification
 
     @property
