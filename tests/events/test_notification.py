@@ -167,14 +167,18 @@ def test_any_other_name_is_fine(name):
     assert Notification.from_json(found.to_json()) == found
 
 
-def test_depth_is_refused_where_json_ends():
+@pytest.mark.parametrize("kind", ["objects", "arrays"])
+def test_what_is_nested_too_deeply_is_refused(kind):
     deep = {"x": 1}
-    for depth in range(2_000):
-        deep = {"a": deep}
-        if depth == 200:
-            assert Notification(deep)["a." * 201 + "x"] == 1
-    with pytest.raises(NotificationError, match="nested too deeply"):
-        Notification(deep)
+    for depth in range(2, 300):
+        deep = {"a": deep if kind == "objects" else [deep["a"]] if "a" in deep else [1]}
+        if depth == 100:
+            assert Notification(deep) == Notification.from_json(json.dumps(deep))
+        if depth > 100:
+            with pytest.raises(NotificationError, match="nested more than 100 deep, the limit"):
+                Notification(deep)
+            with pytest.raises(NotificationError, match="nested more than 100 deep, the limit"):
+                Notification.from_json(json.dumps(deep))
 
 
 def test_ten_thousand_attributes_and_a_megabyte_are_no_trouble():

@@ -12,10 +12,13 @@ from typing import Any, Final
 import msgspec
 
 from tidings.events.encoding import (
+    DEPTH,
+    TOO_DEEP,
     decode_json,
     encode_json,
     from_plain,
     is_tagged,
+    is_too_deep,
     is_unspeakable,
     json_kind,
     to_plain,
@@ -89,9 +92,11 @@ class Notification(Mapping[str, Any]):
                 said = _in_words(published) if is_event else published
                 self.content = msgspec.json.encode(said if is_json else _as_json(said, ""))
             except RecursionError:
-                raise NotificationError("nested too deeply") from None
+                raise NotificationError(TOO_DEEP) from None
             except (msgspec.MsgspecError, TypeError) as problem:
                 raise NotificationError(f"cannot be said in JSON: {problem}") from None
+            if is_too_deep(self.content):
+                raise NotificationError(TOO_DEEP)
 
     def _take_bytes(self, published: Mapping[str, Any]) -> bool:
         """Take what `to_json` makes of bytes; False if it is anything else."""
@@ -243,6 +248,8 @@ class Notification(Mapping[str, Any]):
             found = cls(plain)
             content = msgspec.json.format(_as_bytes(text), indent=-1)
             if found.bytes_type is None and content != found.body:
+                if is_too_deep(content):
+                    raise NotificationError(TOO_DEEP)
                 _check_names(content)
                 found.content = content
         except NotificationError:
@@ -283,7 +290,7 @@ def _take_plain(published: Mapping[str, Any], values: dict[str, Any]) -> bool:
 
 
 def _flatten(published: Mapping[str, Any], values: dict[str, object]) -> tuple[bool, bool]:
-    """Walk nested mappings without recursion: depth is the sender's choice.
+    """Walk nested mappings without recursion.
 
     Whether the attributes alone say all of it, and whether it is in JSON's terms already.
     """
@@ -317,6 +324,8 @@ def _flatten(published: Mapping[str, Any], values: dict[str, object]) -> tuple[b
                 values[name] = PRESENT
                 is_whole = False
                 is_json = is_json and kind is dict
+                if len(waiting) >= DEPTH:
+                    raise NotificationError(TOO_DEEP)
                 waiting.append((f"{name}.", iter(value.items())))
                 break
             found = values[name] = canonical(_untagged(value, name), name)

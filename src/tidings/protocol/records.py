@@ -40,7 +40,7 @@ from msgspec import Raw
 from msgspec.msgpack import Decoder, Encoder, Ext
 
 from tidings.events import Filter, Limits, Notification, Schema, TidingsError
-from tidings.events.encoding import decode_json
+from tidings.events.encoding import TOO_DEEP, decode_json, is_too_deep
 from tidings.events.values import PRESENT, canonical, element, scalar
 from tidings.events.work import TooMuchWorkError, limited, spend
 from tidings.protocol.messages import Event
@@ -418,6 +418,8 @@ class RecordDecoder:
                 raise WireError(f"attribute {name!r} has a value, and has none")
         if bodied.kind is None:
             _JSON_OBJECT.decode(bodied.content)
+            if is_too_deep(bodied.content):
+                raise WireError(f"a notification is {TOO_DEEP}")
         elif not bodied.kind or bodied.present:
             raise WireError("a body of bytes has a content type, and no objects beside it")
         found: dict[str, Any] = values
