@@ -68,7 +68,12 @@ def test_a_record_gives_back_what_was_put_into_it(both: tuple[list[Event], list[
     for found, event in zip(rows.records, events, strict=True):
         attributes = event.notification.attributes
         assert found == attributes
-        assert [type(v) for v in found.values()] == [type(v) for v in attributes.values()]
+        assert all(type(v) is type(attributes[name]) for name, v in found.items())
+        if event.notification.content is None:
+            assert list(found) == list(attributes)  # their order is that of the body
+    said = [body and (body.kind, body.content) for body in rows.bodies]
+    kept = [event.notification for event in events]
+    assert said == [n.content and (n.bytes_type, n.content) for n in kept]
 
 
 @given(said())

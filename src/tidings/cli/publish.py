@@ -6,6 +6,7 @@ import sys
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import IO, Final
 
 from tidings.cli.complaints import complain, connection_told, counted, remark, shortened
@@ -14,6 +15,7 @@ from tidings.cli.progress import progress
 from tidings.cli.stopping import exit_code
 from tidings.client import ClientClosed, Login, PlainClient
 from tidings.events import Filter, Notification, TidingsError
+from tidings.events.notification import BYTES
 
 PUBLISHED: Final = 0
 SOME_REFUSED: Final = 1
@@ -30,14 +32,16 @@ def publish(
     rate: float | None,
     strict: bool,
     resume: bool,
+    content: Path | None,
+    content_type: str | None,
 ) -> int:
     """Publish one event, or all that stdin has; returns the exit code."""
-    if resume and (name is None or event is not None):
+    if resume and (name is None or event is not None or content is not None):
         raise TidingsError(
             "--resume goes on with stdin behind what was published under a name: give the --name"
         )
     offered = None if advertise is None else Filter.parse(advertise)
-    single = None if event is None else Notification.from_json(event)
+    single = _single(event, content, content_type)
     with login.plain(name, connection_told()) as client:
         if offered is not None:
             client.advertise(offered)
@@ -45,6 +49,22 @@ def publish(
             client.publish(single)
             return PUBLISHED
         return _publish_stdin(client, rate, strict=strict, skip=client.kept if resume else 0)
+
+
+def _single(
+    event: str | None, content: Path | None, content_type: str | None
+) -> Notification | None:
+    """The one event that is to be published, if it is not stdin that has them."""
+    said = None if event is None else Notification.from_json(event)
+    if content is None:
+        if content_type is not None:
+            raise TidingsError("--content-type says what the bytes of a --content FILE are")
+        return said
+    try:
+        found = content.read_bytes()
+    except OSError as problem:
+        raise TidingsError(f"cannot read {content}: {problem.strerror}") from None
+    return Notification.of_bytes(found, content_type or BYTES, said)
 
 
 def _publish_stdin(client: PlainClient, rate: float | None, *, strict: bool, skip: int) -> int:

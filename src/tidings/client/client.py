@@ -27,7 +27,7 @@ from tidings.client.errors import (
 from tidings.client.host import SessionHost
 from tidings.client.log import read_log
 from tidings.client.outbox import OutboxLimits
-from tidings.client.publishing import Publisher, Said
+from tidings.client.publishing import Publisher, Said, saying
 from tidings.client.reading import Reading, Told
 from tidings.client.receipts import OnRefused
 from tidings.client.session import DurableRequest, Session, Standing
@@ -150,14 +150,23 @@ class Client(ClientState):
             raise TidingsError(f"this client has not advertised {filter}")
         self._host.soon()
 
-    async def publish(self, notification: Said) -> int:
+    async def publish(
+        self,
+        said: Said | bytes,
+        *,
+        content_type: str | None = None,
+        attributes: Mapping[str, Any] | None = None,
+    ) -> int:
         """Say what happened. Returns when it is on the broker's disk, with its number.
+
+        Subscribers get exactly what is said: the JSON value of a mapping, or bytes with their
+        `content_type`. Of bytes, filters see the `attributes`.
 
         The first notification of a session's name has the number 1. `PublishRefused` says that
         it was not taken, `OutcomeUnknown` that it may be kept or not. If this call is cancelled,
         the notification may be published or not.
         """
-        return await self._publisher.publish(notification)
+        return await self._publisher.publish(saying(said, content_type, attributes))
 
     async def publish_many(
         self,

@@ -24,9 +24,12 @@ class Acknowledger(Protocol):
 
 
 class Event(Mapping[str, Any]):
-    """A notification that a subscription was told of: a mapping of its attributes."""
+    """What a subscription was told of: a mapping of what was published, exactly as it was said.
 
-    __slots__ = ("_event", "_others", "_source", "sequence")
+    An object's values are also there under the dotted names that filters have for them.
+    """
+
+    __slots__ = ("_event", "_others", "_said", "_source", "sequence")
 
     def __init__(
         self, event: NodeEvent, others: Cursor, sequence: int, source: Acknowledger
@@ -34,13 +37,29 @@ class Event(Mapping[str, Any]):
         self._event = event
         self._others = others
         self._source = source
+        self._said: dict[str, Any] | None = None
         self.sequence: Final = sequence
         """Its number among the events that its subscription was told in this process, from 1."""
 
     @property
     def notification(self) -> Notification:
-        """What was published."""
+        """What was published, as filters see it: flat names, sets instead of lists."""
         return self._event.notification
+
+    @property
+    def body(self) -> bytes:
+        """Exactly what was published: JSON without the space around its values, or the bytes."""
+        return self._event.notification.body
+
+    @property
+    def content_type(self) -> str:
+        """`application/json`, or what the publisher said of its bytes."""
+        return self._event.notification.content_type
+
+    @property
+    def value(self) -> Any:
+        """The JSON value that was published, or the bytes."""
+        return self._event.notification.value
 
     @property
     def stream(self) -> str:
@@ -95,16 +114,23 @@ class Event(Mapping[str, Any]):
         self._source.acknowledge_soon(self)
 
     def __getitem__(self, name: str) -> Any:
-        return self._event.notification[name]
+        said = self._mapping()
+        return said[name] if name in said else self._event.notification[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._event.notification)
+        return iter(self._mapping())
 
     def __len__(self) -> int:
-        return len(self._event.notification)
+        return len(self._mapping())
 
     def __contains__(self, name: object) -> bool:
-        return name in self._event.notification
+        return name in self._mapping() or name in self._event.notification
+
+    def _mapping(self) -> dict[str, Any]:
+        """What was published; made when it is first asked for."""
+        if self._said is None:
+            self._said = self._event.notification.said()
+        return self._said
 
     def __eq__(self, other: object) -> bool:
         """Whether it is the same event; or, of another mapping, whether it says the same."""

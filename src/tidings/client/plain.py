@@ -110,9 +110,16 @@ class PlainClient(ClientState):
         """Take an advertisement back."""
         self._thread.run(self._client.unadvertise(filter))
 
-    def publish(self, notification: Said) -> int:
+    def publish(
+        self,
+        said: Said | bytes,
+        *,
+        content_type: str | None = None,
+        attributes: Mapping[str, Any] | None = None,
+    ) -> int:
         """Say what happened. Returns when it is on the broker's disk, with its number."""
-        return self._thread.run(self._client.publish(notification))
+        publishing = self._client.publish(said, content_type=content_type, attributes=attributes)
+        return self._thread.run(publishing)
 
     def publish_many(
         self,

@@ -10,13 +10,25 @@ from typing import Any, Final, TypeAlias
 from tidings.client.errors import PublishRefused
 from tidings.client.host import SessionHost
 from tidings.client.receipts import Many, OnRefused, Receipt, Waiting
-from tidings.events import Notification
+from tidings.events import Notification, NotificationError
+from tidings.events.notification import BYTES
 
 Said: TypeAlias = Notification | Mapping[str, Any]
-"""What a program says happened."""
+"""What a program says happened; bytes are said by `Notification.of_bytes`."""
 
 _TURN: Final = 256
 """Notifications that are taken from a plain iterable before other tasks get a turn."""
+
+
+def saying(
+    said: Said | bytes, content_type: str | None, attributes: Mapping[str, Any] | None
+) -> Notification:
+    """What is to be published."""
+    if isinstance(said, bytes | bytearray | memoryview):
+        return Notification.of_bytes(bytes(said), content_type or BYTES, attributes)
+    if content_type is not None or attributes is not None:
+        raise NotificationError("content_type and attributes are for bytes, not for a mapping")
+    return said if isinstance(said, Notification) else Notification(said)
 
 
 class Publisher:

@@ -78,6 +78,5 @@ def as_told(copy: Notification, name: str) -> Notification | None:
         return None
     if len(names) == 1:
         return copy
-    told = Notification.__new__(Notification)  # its values have been looked at
-    told.attributes, told.packed = {**copy.attributes, FOR: frozenset([name])}, None
-    return told
+    attributes = {**copy.attributes, FOR: frozenset([name])}
+    return Notification.of_canonical(attributes, copy.content, copy.bytes_type)

@@ -47,6 +47,23 @@ def encode_json(plain: object) -> str:
     return msgspec.json.encode(plain).decode()
 
 
+def is_too_deep(content: bytes) -> bool:
+    """Whether JSON is nested more than `DEPTH` deep.
+
+    >>> is_too_deep(b"[" * 100), is_too_deep(b"[" * 101), is_too_deep(b'["' + b"[" * 200 + b'"]')
+    (False, True, False)
+    """
+    if content.count(b"[") + content.count(b"{") <= DEPTH:
+        return False
+    depth = 0
+    for found in _BRACKETS.finditer(content):
+        first = content[found.start()]
+        depth += (first in b"[{") - (first in b"]}")
+        if depth > DEPTH:
+            return True
+    return False
+
+
 def json_kind(plain: object) -> str:
     """What a JSON reader would call it.
 
@@ -67,6 +84,10 @@ _KINDS: Final = (
     (dict, "an object"),
 )
 _TAGS: Final = frozenset({"$time", "$bytes", "$number"})
+DEPTH: Final = 100
+"""How deep objects and arrays may be nested in each other: not everybody could read more."""
+TOO_DEEP: Final = f"nested more than {DEPTH} deep, the limit"
+_BRACKETS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
 _BITS: Final = 14_000
 """A longer number has no decimals: Python's limit is 4,300 digits, about 14,280 bits."""
 _HEXADECIMAL: Final = re.compile("-?0x[0-9a-f]+")

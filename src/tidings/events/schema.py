@@ -111,7 +111,7 @@ class Schema:
                 continue
             value = notification.attributes[name]
             found = domain_of(value)
-            if kind == INTEGER and found == NUMBER and value % 1:  # type: ignore[operator]
+            if kind == INTEGER and found == NUMBER and value % 1:
                 raise SchemaError(f"attribute {name!r} is declared integer, not {value!r}")
             if found != self.domain(name):
                 raise SchemaError(f"attribute {name!r} is declared {kind}, not {found}")
@@ -119,16 +119,18 @@ class Schema:
     def read(self, event: Mapping[str, Any]) -> Notification:
         """A notification from decoded JSON, or from another notification: text becomes a time
         where one is declared; `SchemaError` if a value is not of its declared domain."""
-        notification = Notification({})
         given = event if isinstance(event, Notification) else Notification(event)
-        notification.attributes.update(given.attributes)
+        times: dict[str, object] = {}
         for name, kind in self.attributes.items():
             value = given.attributes.get(name)
             if kind == TIME and isinstance(value, str):
                 try:
-                    notification.attributes[name] = parse_time(value)
+                    times[name] = parse_time(value)
                 except ValueError as problem:
                     raise SchemaError(f"attribute {name!r}: not a time: {problem}") from None
+        content = given.body if times else given.content  # it says a string, not a time
+        attributes = given.attributes | times
+        notification = Notification.of_canonical(attributes, content, given.bytes_type)
         self.check(notification)
         return notification
 

@@ -7,14 +7,11 @@ here although Python says so; integers and floats are one domain and compare by 
 from __future__ import annotations
 
 import enum
-import json
 import operator
 import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final, TypeAlias
-
-import msgspec
 
 from tidings.events.errors import NotificationError
 
@@ -30,13 +27,26 @@ class Truth(enum.Enum):
 
 Element: TypeAlias = Truth | int | float | str | datetime | bytes
 
+
+class Present(enum.Enum):
+    """An attribute that is there, and has no value that a filter could look at: an object, or a
+    list that holds more than scalars."""
+
+    PRESENT = "present"
+
+    def __repr__(self) -> str:
+        return "PRESENT"
+
+
+PRESENT: Final = Present.PRESENT
+
 BOOLEAN: Final = "boolean"
 NUMBER: Final = "number"
 STRING: Final = "string"
 TIME: Final = "time"
 BYTES: Final = "bytes"
 SET: Final = "set"
-CARRIED: Final = "carried"  # lists of mappings and the like: present, not filterable
+_PRESENCE: Final = "presence"
 
 _DOMAIN_OF: Final[dict[type, str]] = {
     bool: BOOLEAN,
@@ -55,7 +65,7 @@ def domain_of(value: object) -> str:
     >>> domain_of(True), domain_of(1), domain_of("x"), domain_of(frozenset({1}))
     ('boolean', 'number', 'string', 'set')
     """
-    return _DOMAIN_OF.get(value.__class__, CARRIED)
+    return _DOMAIN_OF.get(value.__class__, _PRESENCE)
 
 
 def register_domain(name: str, value_type: type) -> None:
@@ -70,11 +80,11 @@ def canonical(value: object, field: str) -> object:
     """`value` as notifications hold it, or `NotificationError`.
 
     Sets and lists of scalars become frozensets of elements; what holds mappings or further
-    lists is carried as it is.
+    lists is `PRESENT`.
     """
     kind = value.__class__
     if kind is str:
-        return _encodable(value, field)  # type: ignore[arg-type]
+        return encodable(value, field)  # type: ignore[arg-type]
     if kind is int or kind is bool or kind is bytes:
         return value
     if kind is float:
@@ -90,7 +100,8 @@ def canonical(value: object, field: str) -> object:
     return _converted(value, field)
 
 
-def _encodable(text: str, field: str) -> str:
+def encodable(text: str, field: str) -> str:
+    """The text, if it can be written; `NotificationError` otherwise."""
     if not text.isascii():
         try:
             text.encode()
@@ -112,18 +123,8 @@ def utc(when: datetime, field: str) -> datetime:
 def _collection(items: Iterable[object], field: str) -> object:
     members = list(items)
     if any(isinstance(m, Mapping | list | tuple | set | frozenset) or m is None for m in members):
-        return _carried(members, field)
+        return PRESENT
     return frozenset(element(canonical(m, field)) for m in members)
-
-
-def _carried(members: list[object], field: str) -> object:
-    """A private copy of what no filter looks into; it must be JSON, so that it can travel."""
-    try:
-        encoded = msgspec.json.encode(members)
-        json.dumps(members, allow_nan=False, default=lambda _: None)  # msgspec has null for NaN
-        return msgspec.json.decode(encoded)
-    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as problem:
-        raise NotificationError(f"cannot be carried: {problem}", field=field) from None
 
 
 def _converted(value: object, field: str) -> object:
@@ -200,7 +201,8 @@ def time_text(when: datetime) -> str:
     return when.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-_FRACTION = re.compile(r"[.,]\d{7,}")
+_FRACTION: Final = re.compile(r"[.,]\d{7,}")
+_FINER: Final = re.compile(r"([.,]\d{6})\d+")
 
 
 def parse_time(text: str) -> datetime:
@@ -212,3 +214,12 @@ def parse_time(text: str) -> datetime:
         return when.replace(tzinfo=UTC) if when.tzinfo is None else when.astimezone(UTC)
     except OverflowError:
         raise ValueError("the time is out of range in UTC") from None
+
+
+def cut_time(text: str) -> datetime:
+    """A time as `parse_time` reads it, but cut to microseconds where it is finer.
+
+    >>> cut_time("2026-11-15T12:00:00.123456789Z").microsecond
+    123456
+    """
+    return parse_time(_FINER.sub(r"\1", text, count=1))

@@ -70,7 +70,7 @@ class Fresh:
         attributes, died, filters = notification.attributes, self.died, self.filters
         for name in self._names:
             value = attributes.get(name)
-            if value is None or value.__class__ is list:
+            if value is None:
                 continue
             candidates += [n for n in self._by_value.get((name, value), ()) if n < indexed]
             if value.__class__ is str:

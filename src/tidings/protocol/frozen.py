@@ -68,7 +68,9 @@ class _Freezing:
         if isinstance(thing, _CODE):
             return _bare(thing)
         if kind is Notification:
-            return "notification", thing.packed and bytes(thing.packed), *thing.attributes.items()
+            body = (thing.content, thing.bytes_type)
+            packed = thing.packed and bytes(thing.packed)
+            return "notification", packed, body, *thing.attributes.items()
         is_value = isinstance(thing, _VALUES)
         if not is_value:
             self._places[id(thing)] = len(self._seen)
@@ -158,8 +160,9 @@ class _Thawing:
         return thing
 
 
-def _notification(packed: bytes | None, *attributes: tuple[str, Any]) -> Notification:
-    said = Notification.__new__(Notification)
-    said.attributes = dict(attributes)
+def _notification(
+    packed: bytes | None, body: tuple[bytes | None, str | None], *attributes: tuple[str, Any]
+) -> Notification:
+    said = Notification.of_canonical(dict(attributes), *body)
     said.packed = None if packed is None else msgspec.Raw(packed)
     return said

@@ -4,9 +4,11 @@ All of it is MessagePack. A notification is a map from names to values: times ar
 sets are arrays. A filter is a string, its JSON. What MessagePack lacks are extension types::
 
     1  an integer of more than 64 bits       two's complement, the highest byte first
-    2  a carried list                        its JSON
     3  a notification that is more than      its map
        strings, numbers and booleans
+    9  a notification with a body that its   an array: the notification without it, the names of
+       attributes do not say                 attributes that are but present, the content type
+                                             (nil: JSON), and the body
 
 Stored values may hold more::
 
@@ -15,6 +17,9 @@ Stored values may hold more::
     6  a filter                              its JSON
     7  a notification                        as above
     8  a mapping not only from strings       an array: key, value, key, value …
+
+A body and its attributes are made by one client, from the same value. Whoever decodes them makes
+sure that the body is JSON if it is said to be, and takes the client's word for the rest.
 
 Extension 3 only saves the decoder a try: most notifications can be checked while they are decoded,
 and this one can't. The decoder trusts nothing: any bytes are either understood or refused with
@@ -26,25 +31,25 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 from sys import maxsize
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 from msgspec import Raw
 from msgspec.msgpack import Decoder, Encoder, Ext
 
 from tidings.events import Filter, Limits, Notification, Schema, TidingsError
-from tidings.events.encoding import decode_json
-from tidings.events.values import canonical, element, scalar
+from tidings.events.encoding import TOO_DEEP, decode_json, is_too_deep
+from tidings.events.values import PRESENT, canonical, element, scalar
 from tidings.events.work import TooMuchWorkError, limited, spend
 
 _INTEGER: Final = 1
-_CARRIED: Final = 2
 _MIXED: Final = 3
 _TUPLE: Final = 4
 _SET: Final = 5
 _FILTER: Final = 6
 _NOTIFICATION: Final = 7
 _MAPPING: Final = 8
+_BODIED: Final = 9
 
 _PLAIN: Final = frozenset({str, int, float, bool})
 _SCALARS: Final = _PLAIN | {bytes, datetime}
@@ -72,8 +77,6 @@ class WireLimits:
 
     attributes: int = 1_000
     """Of one notification."""
-    depth: int = 32
-    """How deep lists and mappings within an attribute may be nested."""
     filters: Limits = field(default_factory=Limits)
     """`characters` are those of a filter's JSON."""
     values: int = 50_000
@@ -84,9 +87,6 @@ class WireLimits:
     def check(self, notification: Notification) -> None:
         """Raise the `WireError` that a decoder with these limits would raise."""
         self.check_number(len(notification))
-        for name, value in notification.attributes.items():
-            if value.__class__ is list:
-                self.check_depth(name, value)
 
     def check_number(self, attributes: int) -> None:
         """Raise the `WireError` that a decoder would raise for this number of attributes."""
@@ -94,20 +94,6 @@ class WireLimits:
             raise WireError(
                 f"a notification has {attributes} attributes; the limit is {self.attributes}"
             )
-
-    def check_depth(self, name: str, content: object) -> None:
-        """Of a list that is carried."""
-        level = [content]
-        for _ in range(self.depth):
-            level = [
-                inner
-                for outer in level
-                for inner in (outer.values() if isinstance(outer, dict) else outer)  # type: ignore[attr-defined]
-                if isinstance(inner, dict | list)
-            ]
-            if not level:
-                return
-        raise WireError(f"attribute {name!r} is nested more than {self.depth} deep, the limit")
 
     def check_filter(self, text: str) -> None:
         """Check a filter's JSON; `WireError` if it is beyond a limit."""
@@ -142,10 +128,8 @@ def _leaves(plain: object) -> int:
     return count
 
 
-_USUAL: Final = WireLimits()
 UNLIMITED: Final = WireLimits(
     attributes=maxsize,
-    depth=maxsize,
     filters=Limits(characters=maxsize, conjunctions=maxsize),
     values=maxsize,
     work=maxsize,
@@ -160,8 +144,21 @@ def pack_notification(notification: Notification) -> Raw:
     """A notification as bytes; made once, and kept with it."""
     raw = notification.packed
     if raw is None:
-        raw = notification.packed = Raw(_written(notification.attributes))
+        if notification.content is None:
+            raw = Raw(_written(notification.attributes))
+        else:
+            raw = Raw(_bodied(notification, notification.content))
+        notification.packed = raw
     return raw
+
+
+def _bodied(notification: Notification, content: bytes) -> bytes:
+    values = notification.attributes
+    present = [name for name, value in values.items() if value is PRESENT]
+    if present:
+        values = {name: value for name, value in values.items() if value is not PRESENT}
+    parts = (Raw(_written(values)), present, notification.bytes_type, content)
+    return _ENCODER.encode(Ext(_BODIED, _ENCODER.encode(parts)))
 
 
 def _written(values: dict[str, object]) -> bytes:
@@ -193,9 +190,6 @@ def _spelt(value: object, name: str) -> object:
         return value
     if kind is frozenset:
         return [_spelt(scalar(item), name) for item in value]  # type: ignore[attr-defined]
-    if kind is list:
-        _USUAL.check_depth(name, value)
-        return Ext(_CARRIED, msgspec.json.encode(value))
     raise WireError(f"attribute {name!r}: a {kind.__name__} is of a domain that cannot travel")
 
 
@@ -281,6 +275,29 @@ Plain = dict[str, str | int | Annotated[float, msgspec.Meta(ge=_LOWEST)] | bool]
 """A common notification: checked while it is decoded, and NaN is not `ge` anything."""
 
 
+class _Bodied(msgspec.Struct, array_like=True, gc=False):
+    """What is in extension 9."""
+
+    notification: Raw
+    present: list[str]
+    kind: str | None
+    content: bytes
+
+
+class Body(NamedTuple):
+    """What was published, where attributes do not say it."""
+
+    kind: str | None
+    """The content type of bytes; None if it is a JSON value."""
+    content: bytes
+
+
+def body_of(notification: Notification) -> Body | None:
+    """The body of a notification, where its attributes do not say it."""
+    content = notification.content
+    return None if content is None else Body(notification.bytes_type, content)
+
+
 class RecordDecoder:
     """Decodes notifications, filters, records and stored values."""
 
@@ -300,17 +317,46 @@ class RecordDecoder:
             values: Any = self._plain(raw)
         except msgspec.ValidationError:
             values = self._mixed(raw)
+        bodied: _Bodied | None = None
         if values.__class__ is not dict:
-            if values.code != _MIXED:
+            if values.code == _BODIED:
+                bodied = _BODIED_PARTS.decode(values.data)
+                values = self._attributes(bodied)
+            elif values.code == _MIXED:
+                values = self._mixed(values.data)
+            else:
                 raise WireError(f"a notification is a map, not extension {values.code}")
-            values = self._mixed(values.data)
         if len(values) > self._most:
             self.limits.check_number(len(values))
         if "" in values:
             raise WireError("an attribute's name is a non-empty string, not ''")
-        found = _new(Notification)  # its constructor would look at every value again
-        found.attributes = values
+        found = _of_canonical(values)  # its constructor would look at every value again
+        if bodied is not None:
+            found = _of_canonical(values, bodied.content, bodied.kind)
         found.packed = raw.copy()  # of its own, so as not to keep the whole frame
+        return found
+
+    def _attributes(self, bodied: _Bodied) -> dict[str, Any]:
+        """The attributes of a notification that has a body as well, which is looked at, too."""
+        values: Any
+        try:
+            values = self._plain(bodied.notification)
+        except msgspec.ValidationError:
+            values = self._mixed(bodied.notification)
+        if isinstance(values, Ext):
+            if values.code != _MIXED:
+                raise WireError(f"beside a body is a map, not extension {values.code}")
+            values = self._mixed(bytes(values.data))
+        for name in bodied.present:
+            if values.setdefault(name, PRESENT) is not PRESENT:
+                raise WireError(f"attribute {name!r} has a value, and has none")
+        if bodied.kind is None:
+            _JSON_OBJECT.decode(bodied.content)
+            if is_too_deep(bodied.content):
+                raise WireError(f"a notification is {TOO_DEEP}")
+        elif not bodied.kind or bodied.present:
+            raise WireError("a body of bytes has a content type, and no objects beside it")
+        found: dict[str, Any] = values
         return found
 
     def _mixed(self, raw: Raw | bytes) -> dict[str, object]:
@@ -330,12 +376,6 @@ class RecordDecoder:
             if all(item.__class__ in _SCALARS for item in value):
                 return frozenset(element(canonical(i, name)) for i in value)
             raise WireError(f"attribute {name!r}: a set holds scalars only")
-        if isinstance(value, Ext) and value.code == _CARRIED:
-            content = decode_json(bytes(value.data))
-            if content.__class__ is not list:
-                raise WireError(f"attribute {name!r}: what is carried is a list")
-            self.limits.check_depth(name, content)
-            return canonical(content, name)
         if isinstance(value, Ext):
             raise WireError(f"attribute {name!r}: extension {value.code} is no value")
         flat = "; names are flat, such as 'order.size'" if value.__class__ is dict else ""
@@ -371,11 +411,14 @@ class RecordDecoder:
             self._filters[text] = found
         return found
 
-    def marked(self, content: Ext) -> dict[str, object]:
+    def marked(self, content: Ext) -> tuple[dict[str, object], Body | None]:
         """What a notification says that stands in an extension."""
         try:
             if content.code == _MIXED:
-                return self._mixed(bytes(content.data))
+                return self._mixed(bytes(content.data)), None
+            if content.code == _BODIED:
+                parts = _BODIED_PARTS.decode(content.data)
+                return self._attributes(parts), Body(parts.kind, parts.content)
         except UNREADABLE as problem:
             raise unread("a record of the log", problem) from None
         raise WireError(f"a notification is a map, not extension {content.code}")
@@ -404,7 +447,10 @@ class RecordDecoder:
         raise WireError(f"extension {code} is no stored value")
 
 
-_new: Final = Notification.__new__
+_of_canonical: Final = Notification.of_canonical
+_BODIED_PARTS: Final = Decoder(_Bodied)
+_JSON_OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
+"""Looks at all of it, and makes nothing of it."""
 _KINDS: Final[dict[type, str]] = {
     type(None): "nil",
     dict: "a map",

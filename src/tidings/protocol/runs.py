@@ -29,7 +29,7 @@ from msgspec.msgpack import Decoder, Encoder
 from tidings.events import Notification
 from tidings.protocol import records
 from tidings.protocol.messages import Event, More, Time
-from tidings.protocol.records import UNLIMITED, RecordDecoder, WireError
+from tidings.protocol.records import UNLIMITED, Body, RecordDecoder, WireError, body_of
 
 FORMAT: Final = 2
 """The format of a record, which is the first thing in it."""
@@ -92,6 +92,8 @@ class Rows(NamedTuple):
     times: list[float]
     records: list[dict[str, object]]
     """The attributes of each."""
+    bodies: list[Body | None]
+    """The body of each, where the attributes do not say it."""
     size: int = 0
     """The bytes that they took, with what was around them; 0 if nobody has counted."""
 
@@ -100,8 +102,9 @@ class Rows(NamedTuple):
         begin, end = bisect_right(self.ticks, after), bisect_right(self.ticks, upto)
         if begin == 0 and end == len(self.ticks):
             return self
-        ticks, times, records, size = self
-        return Rows(ticks[begin:end], times[begin:end], records[begin:end], size)
+        some = slice(begin, end)
+        ticks, times, records, bodies, size = self
+        return Rows(ticks[some], times[some], records[some], bodies[some], size)
 
 
 # -- writing -----------------------------------------------------------------------------------
@@ -233,9 +236,7 @@ def unpack_rows(blob: bytes | memoryview) -> Rows:
     try:
         _, runs = _PLAIN_RECORD.decode(blob)
     except msgspec.ValidationError:  # values that are less common, or something wrong
-        events = unpack(blob, "")
-        said = [e.notification.attributes for e in events]
-        return Rows([e.tick for e in events], [e.time for e in events], said, len(blob))
+        return rows_of(unpack(blob, ""), len(blob))
     except records.UNREADABLE as problem:
         raise _unread(problem) from None
     ticks: list[int] = []
@@ -246,10 +247,23 @@ def unpack_rows(blob: bytes | memoryview) -> Rows:
         ticks.extend(range(run.first, run.first + count))
         times.extend([run.moment] * count)
         found.extend(run.rows)
+    bodies: list[Body | None] = [None] * len(found)
     for at, record in enumerate(found):
         if record.__class__ is not dict:
-            found[at] = _OWN.marked(record)
-    return Rows(ticks, times, found, len(blob))
+            found[at], bodies[at] = _OWN.marked(record)
+    return Rows(ticks, times, found, bodies, len(blob))
+
+
+def rows_of(events: Sequence[Event], size: int = 0) -> Rows:
+    """Events of one stream in their lightest form."""
+    said = [event.notification for event in events]
+    return Rows(
+        [event.tick for event in events],
+        [event.time for event in events],
+        [notification.attributes for notification in said],
+        [body_of(notification) for notification in said],
+        size,
+    )
 
 
 def _check_format(blob: bytes | memoryview) -> None:

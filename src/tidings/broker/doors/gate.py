@@ -87,7 +87,7 @@ class Gate:
         most = WireLimits(attributes=limits.frame)
         self._clients = Decoding(ClientDecoder(most), self._threads)
         # A neighbour speaks for many clients, and may have joined their filters.
-        trusted = replace(UNLIMITED, attributes=most.attributes, depth=most.depth)
+        trusted = replace(UNLIMITED, attributes=most.attributes)
         self._neighbours = Decoding(MessageDecoder(trusted), self._threads)
         self._task: asyncio.Task[None] | None = None
         self._emptied: asyncio.Future[None] | None = None

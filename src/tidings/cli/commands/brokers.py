@@ -117,6 +117,12 @@ def publish(
     resume: Annotated[
         bool, option("--resume", "Leave out what was published before under this --name.")
     ] = False,
+    content: Annotated[
+        Path | None, option("--content FILE", "Publish these bytes; EVENT has their attributes.")
+    ] = None,
+    content_type: Annotated[
+        str | None, option("--content-type TYPE", "What the bytes are, such as image/png.")
+    ] = None,
 ) -> None:
     """Publish an event, or those that stdin has.
 
@@ -146,6 +152,7 @@ def publish(
       tidings publish --rate 100 --advertise "EXISTS symbol" < quotes.jsonl
       tidings publish --name import-7 --resume < quotes.jsonl
       tidings publish --wait '{"started": true}'
+      tidings publish --content cat.gif --content-type image/gif '{"subject": "cat"}'
     """
     with failures_told():
         from tidings.cli.publish import publish
@@ -159,6 +166,8 @@ def publish(
             rate=rate,
             strict=strict,
             resume=resume,
+            content=content,
+            content_type=content_type,
         )
     raise typer.Exit(code)
 

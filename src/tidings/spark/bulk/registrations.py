@@ -203,11 +203,13 @@ def deliveries(
     They are packed. That is most of the work of delivering, so it is done in one go if it can be.
     """
     record = said.attributes
-    is_plain = _SCALARS.issuperset(map(type, record.values()))
+    content, kind = said.content, said.bytes_type
+    is_plain = content is None and _SCALARS.issuperset(map(type, record.values()))
     ordered = sorted(names)
     for at in range(0, len(ordered), MOST):
         some = ordered[at : at + MOST]
-        delivery = Notification.of_canonical({**record, FOR: some, ID: id, TIME: time})
+        record = {**said.attributes, FOR: some, ID: id, TIME: time}
+        delivery = Notification.of_canonical(record, content, kind)
         if is_plain:
             delivery.packed = pack_unlooked(delivery.attributes)
         delivery.attributes[FOR] = frozenset(some)
@@ -218,4 +220,5 @@ def deliveries(
 def original(delivery: Notification) -> Notification:
     """The event that was delivered."""
     own = (FOR, ID, TIME)
-    return Notification.of_canonical({n: v for n, v in delivery.attributes.items() if n not in own})
+    record = {name: value for name, value in delivery.attributes.items() if name not in own}
+    return Notification.of_canonical(record, delivery.content, delivery.bytes_type)

@@ -23,6 +23,7 @@ from tidings.protocol import Event as NodeEvent
 from tidings.protocol.addresses import parse_url
 from tidings.protocol.cursors import read_cursor
 from tidings.protocol.epochs import broker_of
+from tidings.protocol.records import body_of
 from tidings.protocol.runs import Rows
 from tidings.spark.interrupts import Stopped
 from tidings.spark.streams.absence import Away, Gone, OnGap, Patience, gap
@@ -92,6 +93,7 @@ def _rows(events: list[Event]) -> Rows:
         [e.tick for e in events],
         [e.seconds for e in events],
         [e.notification.attributes for e in events],
+        [body_of(e.notification) for e in events],
     )
 
 

@@ -59,7 +59,7 @@ class StretchCopy:
 
     async def _gathered(self) -> Rows:
         """A batch of what comes."""
-        gathered, size = Rows([], [], []), 0
+        gathered, size = Rows([], [], [], []), 0
         if self._copy is None:
             stream, end = self._stretch.stream, self._stretch.end
             self._copy = self._client.copy(stream, after=self.upto, upto=end)
@@ -69,6 +69,7 @@ class StretchCopy:
                 gathered.ticks.extend(rows.ticks)
                 gathered.times.extend(rows.times)
                 gathered.records.extend(rows.records)
+                gathered.bodies.extend(rows.bodies)
                 size += rows.size
                 if len(gathered.ticks) >= MANY or size >= BYTES:
                     break
@@ -89,5 +90,9 @@ def _without_deliveries(rows: Rows) -> Rows:
     if not any(map(contains, rows.records, repeat(FOR))):
         return rows
     kept = [n for n, record in enumerate(rows.records) if FOR not in record]
-    ticks, times, records, _ = rows
-    return Rows([ticks[n] for n in kept], [times[n] for n in kept], [records[n] for n in kept])
+    return Rows(
+        [rows.ticks[n] for n in kept],
+        [rows.times[n] for n in kept],
+        [rows.records[n] for n in kept],
+        [rows.bodies[n] for n in kept],
+    )
