@@ -290,7 +290,7 @@ class Client(ClientState):
             durable=durable,
             since=beginning(since),
             replace=replace,
-            home=home or ("sure" if self._host.has_choice else ""),
+            home=home or "",
             most=queue,
             told=told or Told(owner=secrets.token_hex(8)),
             is_noted=told is not None,
