@@ -207,6 +207,9 @@ class Homes:
 
     def _ask_for(self, search: Search, node: str, epoch: int) -> None:
         """Have a node give the name, if it is what it was taken for."""
+        if node not in self._reachable():
+            self._refuse_unsure(search, [node])
+            return
         search.giver = node
         filter_, owner = _condition(search.askers[0].body)
         stream, number = self._reachable()[node], self._note(search, node)
@@ -266,7 +269,7 @@ class Homes:
                 else:
                     self._refuse_unsure(search, [home])
                 return
-        if self._names.epoch(search.name) == latest:
+        if home not in knowing and self._names.epoch(search.name) == latest:
             self._take_back(search)
         else:
             self._ask_for(search, home if home in knowing else min(knowing), latest)

@@ -59,8 +59,6 @@ _PAUSE: Final = 0.3
 """Seconds after which a lost connection is tried again."""
 _AGAIN: Final = 0.7
 """Seconds after which something is asked for again that was refused for now."""
-_UNNOTICED: Final = 1.0
-"""Seconds for which a broker takes a client for connected that has gone to another one."""
 
 
 class Reading:
@@ -199,12 +197,7 @@ class Client:
         """
         if not self.is_alive or not self.is_logged or node == self.at:
             return
-        if self.is_connected:
-            session, before = self.session, self.at
-            self._hang_up(is_noticed=False)
-            gone = Request(session, Detach())
-            later = self.simulation.now + _UNNOTICED
-            self.simulation.at(later, lambda *_: self.simulation.hear(before, gone))
+        self._hang_up(is_noticed=True)
         self.at = node
         self.outbox.clear()
         self._left_out.clear()
@@ -505,7 +498,8 @@ class Client:
                 self.is_known = self.is_known and id != SESSION
                 self._over.add(id)
                 if (refused := self.readings.get(id)) and refused.durable:
-                    refused.durable.refused(refused.course, reason, refused.home)
+                    home = "" if refused.is_placed else refused.home
+                    refused.durable.refused(refused.course, reason, home)
                 if id.isdigit():
                     self.checks.refused(self.instance, int(id))
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from tidings.delivery.names import Saved
 from tidings.events import Filter
 from tidings.protocol import Subscribe
 from tidings.protocol.cursors import merged
@@ -99,7 +100,7 @@ class Durable:
         )
         if not self.checks.is_watching or self.checks.is_damaged or self.is_wild:
             if not course.is_unlike:  # all else is anybody's guess
-                self._take(course, None if saved is None else saved.cursor, body)
+                self._take(course, saved, body)
             return
         before = self.tenures.get("" if saved is None else saved.owner)
         if before is None:
@@ -120,12 +121,14 @@ class Durable:
         self.tenures = {**known, "" if saved is None else saved.owner: before, body.owner: now}
         self.latest = now
 
-    def _take(self, course: Course, saved: Cursor | None, body: Subscribe) -> None:
+    def _take(self, course: Course, saved: Saved | None, body: Subscribe) -> None:
         """Somebody has it now, whoever had it before, and nothing is known of what was kept."""
-        course.position, start = _position(saved or {}, body), self.latest.start
-        goes_on = saved is not None and (body.since is None or isinstance(body.since, dict))
-        if goes_on and start is not None:
-            course.start = replace(start, exact=dict(course.position))
+        course.position, start = _position(saved.cursor if saved else {}, body), self.latest.start
+        if saved is not None and (body.since is None or isinstance(body.since, dict)):
+            if self.is_wild:  # there are several, and this is not the one that was taken last
+                course.start = Start(saved.begun, {}, exact=dict(course.position))
+            elif start is not None:
+                course.start = replace(start, exact=dict(course.position))
         self.latest = Tenure(body.filter, course.start, course, is_cut=True)
 
     def _owners(self, simulation: Simulation) -> list[str]:

@@ -293,20 +293,21 @@ class Guarantees:
             return
         simulation, name = self.simulation, durable.name
         own = simulation.nodes[at].from_log
-        others = {n: self._known(n, name) for n in simulation.stores if n != at}
+        knowing = {n: self._known(n, name) for n in simulation.stores}
+        forgotten = max((epoch for epoch, is_there in knowing.values() if not is_there), default=0)
+        later = {n for n, (epoch, is_there) in knowing.items() if is_there and epoch > forgotten}
         saved = own.subscriptions.saved.get(name)
-        epoch = 0 if saved is None else saved.epoch
-        epoch = epoch or own.subscriptions.names.epoch(name)
-        later = [n for n, (known, is_there) in others.items() if known >= epoch and is_there]
         if saved is not None:  # who gave it keeps it under the same epoch
-            later = [n for n in later if others[n][0] > epoch or n in self._having(name)]
+            later = {n for n in later if knowing[n][0] > saved.epoch}
+            later |= self._having(name) - {at}
         if not later:
             return
         asked = {*own.reached.known, *own.reached.ways.streams, *simulation.nodes[at].neighbours}
-        if body.home == "here" or not set(later) <= set(map(broker_of, asked)):
+        is_alone = body.home == "here" or any(knowing[n][0] >> 32 for n in later)
+        if is_alone or not later - {at} <= set(map(broker_of, asked)):
             durable.is_wild = True
         elif self.is_watching:
-            self.fail(f"{name} is let in at {at} ({saved}), and {later} know it as {others}")
+            self.fail(f"{name} is let in at {at} ({saved}), and {later} know it: {knowing}")
 
     def _known(self, at: str, name: str) -> tuple[int, bool]:
         """The epoch of a durable name at a node, and whether it was not forgotten there."""
