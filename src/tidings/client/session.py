@@ -101,6 +101,8 @@ class Session:
         self._watches: dict[str, Standing] = {}
         self._durables: dict[str, DurableRequest] = {}
         self._copyings: dict[Copying, None] = {}
+        self.waiting: dict[Reading, Refused] = {}
+        """Readings that are refused for now: the host has them asked for again, before long."""
         self._urgent: set[Reading] = set()
         """Readings whose acknowledgements somebody waits for."""
         self._requests: list[Request] = []
@@ -135,6 +137,7 @@ class Session:
         self._requests.clear()
         self._readings.clear()
         self._ebbing.clear()
+        self.waiting.clear()
         for reading in self._all:
             reading.lost()
         for copying in self._copyings:
@@ -254,6 +257,14 @@ class Session:
         self._say(Ping(self._pings))
         return self._pings
 
+    def try_again(self) -> None:
+        """Ask for what was refused for now."""
+        waiting, self.waiting = self.waiting, {}
+        for reading in waiting:
+            if reading.is_held and reading.is_due:
+                self._urgent.add(reading)
+            self._ask_again(reading)
+
     def _ask_again(self, reading: Reading) -> None:
         is_known = bool(reading.id) or reading in self._ebbing.values()
         if self.broker and reading in self._all and not reading.is_held and not is_known:
@@ -371,7 +382,10 @@ class Session:
         if id.isdecimal():
             self.settled += self.outbox.refused(int(id), refusal)
         elif reading := self._reading(id):
-            self._end(reading, refusal)
+            if refusal.is_passing and reading in self._all and reading.waits():
+                self.waiting[reading] = refusal
+            else:
+                self._end(reading, refusal)
         elif asked := self._durables.pop(id.removeprefix(_ACKNOWLEDGED), None):
             asked.is_settled, asked.refusal = True, refusal
             self.changed.add(asked)
