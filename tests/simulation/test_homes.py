@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from tests.simulation.test_guarantees import join, publish, script, subscribe
+from tidings.protocol import Acknowledge
+from tidings.simulation.clients import Client
 from tidings.simulation.play import Play
 from tidings.simulation.scenario import Step
 
@@ -69,14 +71,14 @@ def test_a_client_that_goes_to_another_broker_hears_each_event_once() -> None:
         join("c0", "b0"),
         join("c2", "b2"),
         subscribe(3.0, "c2", "TRUE", durable="s1"),
-        publish(4.6, "c0", n=1),
-        Step(5.0, "ack", client="c2"),
-        publish(6.0, "c0", n=2),
-        Step(7.0, "hop", client="c2", node="b1"),
-        publish(7.1, "c0", n=3),
-        publish(9.0, "c0", n=4),
-        Step(10.0, "hop", client="c2", node="b0"),
-        publish(12.0, "c0", n=5),
+        publish(6.0, "c0", n=1),
+        Step(7.2, "ack", client="c2"),
+        publish(7.5, "c0", n=2),
+        Step(8.5, "hop", client="c2", node="b1"),
+        publish(8.6, "c0", n=3),
+        publish(10.0, "c0", n=4),
+        Step(13.0, "hop", client="c2", node="b0"),
+        publish(15.0, "c0", n=5),
     )
     assert homes(trial) == {"b0"}
     assert heard(trial, "c2") == [1, 2, 3, 4, 5]
@@ -150,3 +152,26 @@ def test_different_names_do_not_meet() -> None:
     )
     assert is_read_by(trial, "c0")
     assert is_read_by(trial, "c1")
+
+
+def test_an_acknowledgement_may_come_before_the_name_has(patch: Any) -> None:
+    """What a client has heard elsewhere it acknowledges while the name is on its way."""
+    hop = Client.hop
+
+    def hop_and_acknowledge(self: Client, node: str) -> None:
+        hop(self, node)
+        connect = self.simulation.now + 0.5
+        self.simulation.at(connect, lambda *_: self._ask(Acknowledge("s1", {"b0": 1})))
+
+    patch(Client, "hop", hop_and_acknowledge)
+    trial = script(
+        SLOW_PAIR,
+        join("c0", "b0"),
+        join("c1", "b1"),
+        subscribe(3.0, "c1", "TRUE", durable="s1"),
+        publish(5.0, "c0", n=1),
+        Step(7.0, "hop", client="c1", node="b0"),
+        publish(9.0, "c0", n=2),
+    )
+    assert heard(trial, "c1") == [1, 2]
+    assert trial.simulation.stores["b0"].content["cursor:s1"]["b0"] == 1

@@ -170,6 +170,10 @@ class Reading:
     def lost(self) -> None:
         """The connection is gone, and perhaps the last acknowledgement with it."""
         self.gone(is_held=self.is_held)
+        self.unkept()
+
+    def unkept(self) -> None:
+        """The last acknowledgement may have been for nothing."""
         self._is_due = self._done is not None
 
     def deliver(self, event: NodeEvent) -> bool:

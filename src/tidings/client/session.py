@@ -261,7 +261,7 @@ class Session:
         """Ask for what was refused for now."""
         waiting, self.waiting = self.waiting, {}
         for reading in waiting:
-            if reading.is_held and reading.is_due:
+            if reading.is_due and (reading.is_held or reading.id):
                 self._urgent.add(reading)
             self._ask_again(reading)
 
@@ -381,6 +381,8 @@ class Session:
     def _refused(self, id: str, refusal: Refused) -> None:
         if id.isdecimal():
             self.settled += self.outbox.refused(int(id), refusal)
+        elif refusal.is_passing and id.startswith(_ACKNOWLEDGED):
+            self._unkept(id, refusal)
         elif reading := self._reading(id):
             if refusal.is_passing and reading in self._all and reading.waits():
                 self.waiting[reading] = refusal
@@ -395,6 +397,15 @@ class Session:
         elif copying := self._copying(id):
             copying.refused(refusal)
             self.changed.add(copying)
+
+    def _unkept(self, id: str, refusal: Refused) -> None:
+        """An acknowledgement cannot be kept for now: say it again."""
+        if reading := self._acknowledging(id):
+            reading.unkept()
+            self.waiting[reading] = refusal
+        elif asked := self._durables.pop(id.removeprefix(_ACKNOWLEDGED), None):
+            asked.is_settled, asked.refusal = True, refusal
+            self.changed.add(asked)
 
     def _reading(self, id: str) -> Reading | None:
         """Which reading is over if something of this id is refused."""

@@ -128,6 +128,15 @@ class Homes:
         if len(search.askers) == 1:
             self._go_on(search)
 
+    def join(self, session: Session, body: Acknowledge) -> bool:
+        """Acknowledge once the subscription of this id has been let in, if that waits."""
+        for search in self._searches.values():
+            for asker in search.askers:
+                if asker.session is session and asker.body.id == body.id:
+                    search.askers.append(Asker(session, body, asker.time))
+                    return True
+        return False
+
     def cancel(self, session: Session, id: str) -> None:
         """Its client no longer wants it."""
         self._leave(lambda asker: asker.session is session and asker.body.id == id)

@@ -197,7 +197,7 @@ class Subscriptions(Starts, Keeper):
 
     def carry_out(self, session: Session, body: Acknowledge | Unsubscribe) -> None:
         if isinstance(body, Acknowledge):
-            self._acknowledge(session, body, None)
+            self._acknowledge(session, body)
         else:
             was_there = self._drop(body.durable or "")
             self._reply(session.name, Accepted(body.id, int(was_there)))
@@ -220,14 +220,15 @@ class Subscriptions(Starts, Keeper):
 
     def acknowledge(self, session: Session, body: Acknowledge, _: float) -> None:
         """Save how far a durable subscription has been dealt with."""
-        reader = self._reading.clients[session.name].readers.get(body.id)
-        if reader is None and body.durable is not None:
+        is_read = body.id in self._reading.clients[session.name].readers
+        if not is_read and body.durable is not None:
             self._wherever(session, body)
-        else:
-            self._acknowledge(session, body, reader)
+        elif is_read or not self.homes.join(session, body):
+            self._acknowledge(session, body)
 
-    def _acknowledge(self, session: Session, body: Acknowledge, reader: Reader | None) -> None:
+    def _acknowledge(self, session: Session, body: Acknowledge) -> None:
         id = f"acknowledge {body.id}"
+        reader = self._reading.clients[session.name].readers.get(body.id)
         name = body.durable if reader is None else reader.durable
         saved = None if name is None else self.saved.get(name)
         is_elsewhere = reader is None and (saved is None or saved.owner != body.owner)
