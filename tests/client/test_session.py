@@ -353,15 +353,59 @@ def test_where_it_was_told_nothing_it_begins_again_as_it_began() -> None:
 
 
 def test_where_a_durable_subscription_may_live_is_said_until_it_has_begun() -> None:
-    session, reading = Session(), Reading(EVEN, durable="desk", home="sure")
+    session, reading = Session(), Reading(EVEN, durable="desk", home="here")
     session.subscribe(reading)
     session.connected("paris")
-    assert session.outgoing()[0][1] == Subscribe(reading.id, EVEN, "desk", home="sure")
+    assert session.outgoing()[0][1] == Subscribe(reading.id, EVEN, "desk", home="here")
     session.receive([Accepted(reading.id, cursor={OWN: 1}, begun=1.0)])
     session.lost()
     session.connected("london")
     again = Subscribe(reading.id, EVEN, "desk", heard={OWN: 1}, begun=1.0, doubts=0)
     assert session.outgoing()[0][1] == again
+
+
+def test_what_has_begun_is_asked_for_as_long_as_it_is_refused_for_now() -> None:
+    session, reading = started(durable="desk")
+    session.receive([Accepted(reading.id, cursor={OWN: 1}, begun=1.0)])
+    for _ in range(50):
+        session.lost()
+        session.connected("london")
+        session.outgoing()
+        session.receive([Refused(reading.id, "it may live at paris", is_passing=True)])
+        assert session.waiting.keys() == {reading}
+        assert session.outgoing() == []
+        session.try_again()
+        asked = Subscribe(reading.id, EVEN, "desk", heard={OWN: 1}, begun=1.0, doubts=0)
+        assert session.outgoing() == [[asked]]
+
+
+def test_what_has_not_begun_is_refused_for_now_only_for_some_time() -> None:
+    session, reading = Session(), Reading(EVEN, durable="desk")
+    session.subscribe(reading)
+    session.connected("london")
+    tries = 0
+    while reading.ending is None:
+        tries += 1
+        session.outgoing()
+        session.receive([Refused(reading.id, "it may live at paris", is_passing=True)])
+        session.try_again()
+    assert (tries, session.waiting) == (10, {})
+
+
+def test_an_acknowledgement_that_is_refused_for_now_is_said_again() -> None:
+    session, reading = started(durable="desk", most=2)
+    session.receive([delivery(reading.id, tick) for tick in (1, 2, 3)])
+    assert reading.is_held
+    reading.inbox[0].ack()
+    session.lost()
+    session.connected("london")
+    for _ in range(3):
+        (said,) = session.outgoing()[-1][-1:]
+        assert said == Acknowledge("durable desk", {OWN: 1}, "desk", "", 1)
+        refusal = "it may live at paris"
+        session.receive([Refused("acknowledge durable desk", refusal, is_passing=True)])
+        assert reading.ending is None
+        session.try_again()
 
 
 def test_the_broker_says_when_a_subscription_began_and_its_client_says_it_again() -> None:

@@ -149,7 +149,7 @@ def test_a_durable_name_is_asked_for_at_a_node_with_several_streams() -> None:
     process = pair()
     for name in ("rome", "paris"):
         process.ask(name, Attach())
-        process.ask(name, Subscribe("1", Filter.all(), durable=f"{name}'s", home="sure"))
+        process.ask(name, Subscribe("1", Filter.all(), durable=f"{name}'s"))
         assert process.nodes[name].from_log.subscriptions.saved.keys() == {f"{name}'s"}
 
 

@@ -78,7 +78,7 @@ class Host:
 
     @property
     def idle(self) -> set[str]:
-        return set(self.delivery.subscriptions.holdings.idle())
+        return set(self.delivery.subscriptions.names.holdings.idle())
 
 
 def subscribed(id: str, name: str) -> Subscribe:
@@ -93,7 +93,7 @@ def left(host: Host, *names: str) -> None:
 def test_what_nobody_uses_is_warned_about_and_then_forgotten() -> None:
     host = Host()
     left(host, "desk/a")
-    unused = Unused(host.delivery.subscriptions.holdings)
+    unused = Unused(host.delivery.subscriptions.names.holdings)
     for day in host.days(FORGOTTEN):
         assert host.idle == ({"desk/a"} if day >= IDLE else set())
         said = unused.look()
@@ -135,7 +135,7 @@ def test_a_node_that_slept_for_a_year_counts_an_hour() -> None:
     left(host, "desk/a")
     host.now += 366 * DAY * HOUR
     host.perform(host.node.handle(Woken(), host.now))
-    assert host.delivery.subscriptions.holdings.hours == 1
+    assert host.delivery.subscriptions.names.holdings.hours == 1
     assert host.durables == {"desk/a"}
 
 
@@ -172,4 +172,4 @@ def test_one_that_is_forgotten_by_its_name_ends_for_whoever_reads_it() -> None:
     host.ask("other", Attach(), Unsubscribe("k1", forget=True, durable="desk/a"))
     assert host.durables == set()
     assert host.delivery.clients["reader"].readers == {}
-    assert host.delivery.subscriptions.holdings.durables.counts == {}
+    assert host.delivery.subscriptions.names.holdings.durables.counts == {}

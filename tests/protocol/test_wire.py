@@ -142,7 +142,17 @@ BODIES = {
     messages.Doubt: st.builds(messages.Doubt, cursors),
     messages.Account: st.builds(messages.Account, views, numbers, st.none() | numbers),
     messages.Seek: st.builds(messages.Seek, ids, texts, numbers, paths),
-    messages.Sought: st.builds(messages.Sought, numbers, paths, st.booleans()),
+    messages.Sought: st.builds(
+        messages.Sought, numbers, paths, numbers, texts, st.booleans(), st.booleans()
+    ),
+    messages.Move: st.builds(
+        *(messages.Move, ids, texts, numbers, numbers, paths),
+        *(st.none() | filters, st.none() | texts),
+    ),
+    messages.Moved: st.builds(
+        *(messages.Moved, numbers, paths, numbers, texts, st.none() | filters, cursors),
+        *(times, texts, numbers, st.booleans()),
+    ),
 }
 since = st.one_of(st.none(), st.just("begin"), times, cursors)
 named = st.dictionaries(ids, filters, max_size=3)
@@ -371,12 +381,14 @@ def test_tags_and_the_order_of_fields_are_fixed():
         50: "Account view said ways",
         51: "Heard upto",
         52: "Seek stream durable number path",
-        53: "Sought number path has_it",
+        53: "Sought number path epoch home is_proved is_sought",
         54: "Doubt found",
         60: "Hello version role name token options oldest",
         61: "Welcome version broker limits lake principal",
         62: "Ping number",
         63: "Pong number",
+        64: "Move stream durable epoch number path filter owner",
+        65: "Moved number path epoch refusal filter cursor begun owner doubts is_paused",
     }
 
 

@@ -39,13 +39,21 @@ def publish(at: float, client: str, *, more: int = 0, **event: Any) -> Step:
 
 
 def subscribe(
-    at: float, client: str, filter: str, *, durable: str = "", since: Any = "", home: Any = ""
+    at: float,
+    client: str,
+    filter: str,
+    *,
+    durable: str = "",
+    since: Any = "",
+    home: Any = "",
+    id: str = "",
 ) -> Step:
     """Since now, the beginning, or half of the time."""
     return Step(
         at,
         "subscribe",
         client=client,
+        id=id,
         filter=filter,
         durable=durable,
         since=since,

@@ -235,7 +235,7 @@ class Broker:
                 waited += _TRIM_IN_TROUBLE
 
     async def _keep_warning(self) -> None:
-        unused = Unused(self.host.node.from_log.subscriptions.holdings)
+        unused = Unused(self.host.node.from_log.subscriptions.names.holdings)
         while True:
             for sentence in unused.look():
                 _log.warning("%s", sentence)
@@ -420,7 +420,7 @@ def _streams(node: Node) -> dict[str, StreamStatus]:
 
 
 def _principals(node: Node) -> tuple[PrincipalStatus, ...]:
-    holdings = node.from_log.subscriptions.holdings
+    holdings = node.from_log.subscriptions.names.holdings
     durables, publishers = holdings.durables.counts, node.from_log.publishers.ages.counts
     idle: dict[str, list[str]] = {}
     for name in holdings.idle():

@@ -238,7 +238,7 @@ class Client(ClientState):
         await self._granted(asked, SubscriptionRefused)
 
     async def forget(self, durable: str) -> bool:
-        """Let the broker forget a durable subscription, even one that another client reads.
+        """Let brokers forget a durable subscription, even one that another client reads.
 
         Returns whether there was one; also False if the connection was lost after it was
         forgotten, and before that could be told.
@@ -273,10 +273,11 @@ class Client(ClientState):
         A durable subscription is refused with another filter than it has. With `replace` it has
         the new one from then on, behind all that was acknowledged under the old.
 
-        A durable subscription lives at the broker where it began. At another one of the network
-        it is refused, and if the client has several addresses in its URL, also where a broker that
-        may have it cannot be asked. With `home="here"` one of this name begins all the same,
-        unless this broker has it already.
+        A durable subscription goes on at whichever broker of the network the client comes to: that
+        one has it given by the broker where it was. While a broker that may have it cannot be
+        asked, it is refused after five seconds; one that has begun waits, and goes on as soon as
+        it can. With `home="here"` one of this name begins anew, unless this broker has it already,
+        and others may go on with theirs.
 
         Events are read from the subscription, or each is handed to `callback`, a function or
         coroutine function. When `queue` events wait to be read, a durable subscription,
@@ -304,7 +305,7 @@ class Client(ClientState):
             durable=durable,
             since=beginning(since),
             replace=replace,
-            home=home or ("sure" if self._host.has_choice else ""),
+            home=home or "",
             most=queue,
             told=told or Told(owner=secrets.token_hex(8)),
             is_noted=told is not None,

@@ -66,11 +66,6 @@ class Dialler:
         """The name of the session."""
         return self._hello.name
 
-    @property
-    def has_choice(self) -> bool:
-        """Whether the client may come to one broker today, and to another one tomorrow."""
-        return len(self._url.addresses) > 1
-
     async def first(
         self, wait: float, check: Callable[[Connection], Awaitable[None]]
     ) -> Connection:

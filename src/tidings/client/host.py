@@ -40,6 +40,8 @@ _MANY: Final = 1_000
 """Acknowledged events that are told to the broker without waiting for more."""
 _SILENCE_AFTER: Final = 5.0
 """Seconds for which acknowledgements of mere silence gather: to hear of it again costs little."""
+_AGAIN: Final = 0.5
+"""Seconds after which a subscription is asked for again that was refused for now."""
 _BREATH: Final = 0.02
 """Seconds that a program gets to read, before what comes next may be too much for it."""
 
@@ -63,6 +65,7 @@ class SessionHost:
         """Whether `_pump` will be called in this turn of the loop."""
         self._acknowledging: asyncio.TimerHandle | None = None
         self._paused: asyncio.TimerHandle | None = None
+        self._trying: asyncio.TimerHandle | None = None
 
     # -- beginning and end ---------------------------------------------------------------------
 
@@ -70,11 +73,6 @@ class SessionHost:
     def name(self) -> str:
         """The name of the session."""
         return self._dialler.name
-
-    @property
-    def has_choice(self) -> bool:
-        """Whether the client may come to one broker today, and to another one tomorrow."""
-        return self._dialler.has_choice
 
     @property
     def is_open(self) -> bool:
@@ -113,8 +111,9 @@ class SessionHost:
             connection.close()
             await asyncio.wait([connection.gone], timeout=1)  # TLS takes leave in both directions
             connection.abort("the client was closed")
-        if self._acknowledging is not None:
-            self._acknowledging.cancel()
+        for timer in (self._acknowledging, self._trying):
+            if timer is not None:
+                timer.cancel()
         self._end(ClientClosed("the client was closed"))
 
     def check(self) -> None:
@@ -207,9 +206,18 @@ class SessionHost:
                     if thing.is_crowded:
                         self._pause()
         self._news.tell(session.outbox)
+        if session.waiting and self._trying is None:
+            for refusal in session.waiting.values():
+                _log.info("a subscription waits: %s", refusal.reason)
+            self._trying = self._loop.call_later(_AGAIN, self._try_again)
         if session.is_confused and self._connection is not None:
             self._connection.abort("the broker has forgotten this session")
         self.soon()
+
+    def _try_again(self) -> None:
+        self._trying = None
+        self.session.try_again()
+        self._pump()
 
     def _pause(self) -> None:
         """Let the program read before more is read from the socket, which may come very fast.

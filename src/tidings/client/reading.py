@@ -24,6 +24,8 @@ from tidings.protocol.requests import (
     Subscribe,
 )
 
+_TRIES: Final = 10
+"""How often a subscription that has not begun is asked for, while it is refused for now."""
 BY_NAME: Final = "durable "
 """What the id of an acknowledgement begins with while the broker does not know the reading."""
 
@@ -89,6 +91,8 @@ class Reading:
         """Why it has ended, if the broker has ended it."""
         self.warnings: dict[str, None] = {}
         """What the broker finds odd about it, each said once."""
+        self._tries = 0
+        """How often it was refused for now."""
         self.doubted = 0
         """How often it was said that what it was told may be wrong."""
         self._doubts: int | None = None
@@ -141,6 +145,7 @@ class Reading:
     def accepted(self, answer: Accepted) -> None:
         """It has started: from now on it is told everything."""
         self.is_started = True
+        self._tries = 0
         if answer.cursor is not None:
             self._is_placed, self._begun = True, answer.begun
             self._doubts = answer.doubts
@@ -150,6 +155,12 @@ class Reading:
         """What it was told so far may lack events, or repeat some."""
         self.doubted += 1
         self._doubts = news.doubts
+
+    def waits(self) -> bool:
+        """It was refused for now: whether to ask again. Once begun it goes on as soon as it can."""
+        self._tries += 1
+        self.lost()
+        return self.is_started or self._is_placed or self._tries < _TRIES
 
     def gone(self, *, is_held: bool = False) -> None:
         """The broker no longer knows it; perhaps since it was told to hold it."""
@@ -161,6 +172,10 @@ class Reading:
     def lost(self) -> None:
         """The connection is gone, and perhaps the last acknowledgement with it."""
         self.gone(is_held=self.is_held)
+        self.unkept()
+
+    def unkept(self) -> None:
+        """The last acknowledgement may have been for nothing."""
         self._is_due = self._done is not None
 
     def deliver(self, event: NodeEvent) -> bool:

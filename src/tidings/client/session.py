@@ -102,6 +102,8 @@ class Session:
         self._watches: dict[str, Standing] = {}
         self._durables: dict[str, DurableRequest] = {}
         self._copyings: dict[Copying, None] = {}
+        self.waiting: dict[Reading, Refused] = {}
+        """Readings that are refused for now: the host has them asked for again, before long."""
         self._urgent: set[Reading] = set()
         """Readings whose acknowledgements somebody waits for."""
         self._requests: list[Request] = []
@@ -136,6 +138,7 @@ class Session:
         self._requests.clear()
         self._readings.clear()
         self._ebbing.clear()
+        self.waiting.clear()
         for reading in self._all:
             reading.lost()
         for copying in self._copyings:
@@ -254,6 +257,14 @@ class Session:
         self._pings += 1
         self._say(Ping(self._pings))
         return self._pings
+
+    def try_again(self) -> None:
+        """Ask for what was refused for now."""
+        waiting, self.waiting = self.waiting, {}
+        for reading in waiting:
+            if reading.is_due and (reading.is_held or reading.id):
+                self._urgent.add(reading)
+            self._ask_again(reading)
 
     def _ask_again(self, reading: Reading) -> None:
         is_known = bool(reading.id) or reading in self._ebbing.values()
@@ -374,8 +385,13 @@ class Session:
     def _refused(self, id: str, refusal: Refused) -> None:
         if id.isdecimal():
             self.settled += self.outbox.refused(int(id), refusal)
+        elif refusal.is_passing and id.startswith(_ACKNOWLEDGED):
+            self._unkept(id, refusal)
         elif reading := self._reading(id):
-            self._end(reading, refusal)
+            if refusal.is_passing and reading in self._all and reading.waits():
+                self.waiting[reading] = refusal
+            else:
+                self._end(reading, refusal)
         elif asked := self._durables.pop(id.removeprefix(_ACKNOWLEDGED), None):
             asked.is_settled, asked.refusal = True, refusal
             self.changed.add(asked)
@@ -385,6 +401,15 @@ class Session:
         elif copying := self._copying(id):
             copying.refused(refusal)
             self.changed.add(copying)
+
+    def _unkept(self, id: str, refusal: Refused) -> None:
+        """An acknowledgement cannot be kept for now: say it again."""
+        if reading := self._acknowledging(id):
+            reading.unkept()
+            self.waiting[reading] = refusal
+        elif asked := self._durables.pop(id.removeprefix(_ACKNOWLEDGED), None):
+            asked.is_settled, asked.refusal = True, refusal
+            self.changed.add(asked)
 
     def _reading(self, id: str) -> Reading | None:
         """Which reading is over if something of this id is refused."""

@@ -17,13 +17,14 @@ from tidings.delivery.doubts import Doubts
 from tidings.delivery.fetching import Fetching
 from tidings.delivery.holdings import HOURS, USED
 from tidings.delivery.logs import Logs
+from tidings.delivery.names import CURSORS, DURABLES, GONE
 from tidings.delivery.own import OwnStream
 from tidings.delivery.publishing import Publishing
 from tidings.delivery.quotas import Quota
 from tidings.delivery.readers import UNKNOWN, Client, Flow
 from tidings.delivery.reading import Reading
 from tidings.delivery.streams import HEARD, IDENTITIES, Reached
-from tidings.delivery.subscriptions import CURSORS, DURABLES, Subscriptions
+from tidings.delivery.subscriptions import Subscriptions
 from tidings.events import Filter
 from tidings.protocol.host import (
     Declined,
@@ -43,6 +44,8 @@ from tidings.protocol.messages import (
     Fetch,
     Fetched,
     Heard,
+    Move,
+    Moved,
     Seek,
     Silence,
     Sought,
@@ -104,7 +107,7 @@ class FromLog(Delivery):
             kernel, wants, self.reached, self.fetching, self.doubts, self.subscriptions, ends
         )
         self.subscriptions.bind(self.reading)
-        held, flow = self.subscriptions.holdings, self.let_flow
+        held, flow = self.subscriptions.names.holdings, self.let_flow
         self.publishing = Publishing(
             kernel, wants, self.logs, held, self.clients, quota, flow, enforce=enforce
         )
@@ -145,6 +148,8 @@ class FromLog(Delivery):
             Fetched: self._fetched,
             Seek: self.subscriptions.homes.asked,
             Sought: self.subscriptions.homes.told,
+            Move: self.subscriptions.homes.wanted,
+            Moved: self.subscriptions.homes.moved,
             Doubt: self.doubts.told,
         }
 
@@ -164,11 +169,11 @@ class FromLog(Delivery):
         return [self.publishing.quotas.step]
 
     def saved(self) -> Collection[Shelf[Any] | Single[Any]]:
-        own = (DURABLES, CURSORS, HEARD, IDENTITIES, DOUBTS, HOURS, USED)
+        own = (DURABLES, CURSORS, GONE, HEARD, IDENTITIES, DOUBTS, HOURS, USED)
         return *self.publishing.saved(), *own
 
     def kept(self) -> Mapping[str, Any]:
-        return self.doubts.kept() | self.subscriptions.kept() | self.publishing.kept()
+        return self.doubts.kept() | self.subscriptions.names.kept() | self.publishing.kept()
 
     def start(self, stored: Mapping[str, Any], time: float) -> None:
         self.reached.start()
@@ -254,7 +259,7 @@ class FromLog(Delivery):
 
     def _pass_hour(self) -> None:
         """The node has run for another hour; once a day, forget what nobody uses."""
-        holdings = self.subscriptions.holdings
+        holdings = self.subscriptions.names.holdings
         if not holdings.pass_hour():
             return
         self.subscriptions.pass_day()

@@ -23,6 +23,8 @@ class Holdings:
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
         self.durables = Ages()
+        self.gone = Ages()
+        """Names that the node had, and gave away."""
         self.hours = 0
         """The node has run for this many hours, in all its lives."""
         self.forgotten: list[str] = []
@@ -33,11 +35,14 @@ class Holdings:
         """Which day it is, by the hours that the node has run."""
         return self.hours // DAY
 
-    def restore(self, stored: Mapping[str, Any], names: Iterable[str]) -> None:
-        """Take up what an earlier node had stored of the durable subscriptions of these names."""
+    def restore(
+        self, stored: Mapping[str, Any], names: Iterable[str], gone: Iterable[str]
+    ) -> None:
+        """Take up what an earlier node had stored of the names that it has, and those it had."""
         self.hours = HOURS.found(stored, 0)
-        for name in names:
-            self.durables.use(name, stored.get(USED.key(name), self.day))
+        for ages, known in ((self.durables, names), (self.gone, gone)):
+            for name in known:
+                ages.use(name, stored.get(USED.key(name), self.day))
 
     def pass_hour(self) -> bool:
         """Another hour is over; whether a day is."""
@@ -46,13 +51,21 @@ class Holdings:
         return self.hours % DAY == 0
 
     def use(self, name: str) -> None:
-        """Somebody uses a durable subscription."""
+        """Somebody uses a durable subscription that the node has."""
+        self.gone.forget(name)
         if self.durables.use(name, self.day):
             self._kernel.emit(USED.put(name, self.day))
 
-    def forget(self, name: str) -> None:
-        """A durable subscription is gone."""
+    def leave(self, name: str) -> None:
+        """A durable subscription is had elsewhere from now on."""
         self.durables.forget(name)
+        self.gone.use(name, self.day)
+        self._kernel.emit(USED.put(name, self.day))
+
+    def forget(self, name: str) -> None:
+        """Nothing is known of a durable subscription."""
+        self.durables.forget(name)
+        self.gone.forget(name)
         self._kernel.emit(USED.drop(name))
 
     def idle(self) -> Iterator[str]:

@@ -8,19 +8,20 @@ comes back does not begin behind that.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final
 
 from tidings.delivery.doubts import Doubts
-from tidings.delivery.holdings import Holdings
 from tidings.delivery.homes import Homes, Keeper
 from tidings.delivery.logs import Logs
+from tidings.delivery.names import Names, Saved
 from tidings.delivery.readers import Reader
 from tidings.delivery.reading import Reading
 from tidings.delivery.streams import Reached, some
 from tidings.delivery.telling import Starts
 from tidings.events import Filter
 from tidings.protocol.host import Reply, Sync
-from tidings.protocol.parts import Kernel, Session, Shelf
+from tidings.protocol.messages import Move
+from tidings.protocol.parts import Kernel, Session
 from tidings.protocol.requests import (
     Accepted,
     Acknowledge,
@@ -32,33 +33,10 @@ from tidings.protocol.requests import (
     Unsubscribe,
 )
 
-_About: TypeAlias = tuple[Filter, float, str, int]
-DURABLES: Final = Shelf[_About]("durable")
-CURSORS: Final = Shelf[Cursor]("cursor")
-"""The cursor has a key of its own: it changes often, and the filter may be long."""
-
 _STRANGERS: Final = 1_000
 """Streams that a cursor from elsewhere may name, of which the node has never heard."""
 _TAKEN: Final = "somebody else has taken this durable subscription over"
-
-
-class Saved(NamedTuple):
-    """A durable subscription in the store."""
-
-    filter: Filter
-    cursor: Cursor
-    """What was acknowledged."""
-    begun: float
-    """From when on it wants all of a stream that the cursor lacks."""
-    owner: str = ""
-    """Who took it last: only they may go on where they were, and acknowledge."""
-    doubts: int = 0
-    """How many there were when it was acknowledged last: see `Doubtful`."""
-
-    @property
-    def about(self) -> _About:
-        """What is stored of it apart from the cursor."""
-        return self.filter, self.begun, self.owner, self.doubts
+_UNKNOWN: Final = "no broker knows this durable subscription any more: it was forgotten"
 
 
 class Subscriptions(Starts, Keeper):
@@ -70,10 +48,9 @@ class Subscriptions(Starts, Keeper):
         """`margin` is in seconds: clocks differ by less."""
         self._kernel, self._reached, self._logs, self._doubts = kernel, reached, logs, doubts
         self._margin = margin
-        self.saved: dict[str, Saved] = {}
-        """By name; those in `_durable` are being read."""
+        self.names = Names(kernel, logs)
         self._durable: dict[str, Reader] = {}
-        self.holdings = Holdings(kernel)
+        """By name, those that are being read."""
         self.homes = Homes(kernel, reached, self)
         self._reading: Reading
 
@@ -83,38 +60,23 @@ class Subscriptions(Starts, Keeper):
 
     def restore(self, stored: Mapping[str, Any]) -> None:
         """Take up what an earlier node had stored."""
-        cursors = dict(CURSORS.found(stored))
-        for name, (filter_, begun, owner, doubts) in DURABLES.found(stored):
-            cursor = dict(cursors.get(name, {}))
-            self.saved[name] = Saved(filter_, cursor, begun, owner, doubts)
-        self.holdings.restore(stored, self.saved)
+        self.names.restore(stored)
 
-    def kept(self) -> dict[str, Any]:
-        """All that is stored of them, if what is known is right."""
-        found: dict[str, Any] = {}
-        for name, saved in self.saved.items():
-            found[DURABLES.key(name)] = saved.about
-            found[CURSORS.key(name)] = saved.cursor
-        return found
+    @property
+    def saved(self) -> dict[str, Saved]:
+        """The durable subscriptions that live here, by name."""
+        return self.names.saved
 
     # -- what nobody uses ----------------------------------------------------------------------
 
     def pass_day(self) -> None:
         """A durable subscription that is open is used."""
         for name in self._durable:
-            self.holdings.use(name)
+            self.names.holdings.use(name)
 
     def forget_unused(self) -> None:
         """Forget what nobody has used for too long."""
-        for name in self.holdings.expired(self.holdings.durables):
-            self._forget(name)
-            self.holdings.forgotten.append(name)
-
-    def _forget(self, name: str) -> None:
-        self.saved.pop(name, None)
-        self.holdings.forget(name)
-        self._kernel.emit(DURABLES.drop(name))
-        self._kernel.emit(CURSORS.drop(name))
+        self.names.holdings.forgotten += self.names.drop_unused()
 
     # -- subscribing ---------------------------------------------------------------------------
 
@@ -125,14 +87,10 @@ class Subscriptions(Starts, Keeper):
         if before is not None:
             reading.remove(before)
         self.homes.cancel(session, body.id)
-        is_known = body.durable is None or body.durable in self.saved
-        if is_known or body.heard is not None or body.home == "here":
+        if body.durable is None or self.names.has(body.durable) or body.home == "here":
             self.admit(session, body, time)
         else:
             self.homes.seek(session, body, time)
-
-    def holds(self, name: str) -> bool:
-        return name in self.saved
 
     def admit(self, session: Session, body: Subscribe, time: float) -> None:
         saved = self.saved.get(body.durable or "")
@@ -181,12 +139,27 @@ class Subscriptions(Starts, Keeper):
                 ends = {stream: log.last for stream, log in self._logs.logs.items()}
                 positions = {**self._reached.known, **ends}
             owner, doubts = body.owner, self._doubts.count
-            self._save(name, Saved(reader.filter, positions, reader.begun, owner, doubts))
+            is_alone = body.home == "here"
+            epoch = self.names.next_epoch(name, is_alone=is_alone) if saved is None else saved.epoch
+            self.names.take(
+                name, Saved(reader.filter, positions, reader.begun, owner, doubts, epoch)
+            )
             reader.starts = {}
-        elif (saved.filter, saved.owner) != (reader.filter, body.owner):
-            self._save(name, saved._replace(filter=reader.filter, owner=body.owner))
         else:
-            self.holdings.use(name)
+            self.names.take(name, saved._replace(filter=reader.filter, owner=body.owner))
+
+    # -- what other nodes ask ------------------------------------------------------------------
+
+    def withheld(self, message: Move) -> str | None:
+        saved = self.names.known(message.durable)
+        if message.owner is not None and saved.owner != message.owner:
+            return _TAKEN
+        return None if message.filter is None else _other_filter(saved.filter, message.filter)
+
+    def given(self, name: str, to: str) -> None:
+        reader = self._durable.get(name)
+        if reader is not None:
+            self._reading.end(reader, f"{_TAKEN}, at broker {to}")
 
     # -- what reading tells --------------------------------------------------------------------
 
@@ -194,7 +167,7 @@ class Subscriptions(Starts, Keeper):
         if reader.durable is not None and reader.starts is not None:
             saved = self.saved[reader.durable]
             cursor = _later(saved.cursor, reader.starts)
-            self._save(reader.durable, saved._replace(cursor=cursor))
+            self.names.save(reader.durable, saved._replace(cursor=cursor))
 
     def ended(self, reader: Reader) -> None:
         if reader.durable is not None:
@@ -205,7 +178,7 @@ class Subscriptions(Starts, Keeper):
     def unsubscribe(self, session: Session, body: Unsubscribe, _: float) -> None:
         """Read no further; with `forget`, not even later."""
         if body.durable is not None:
-            self._reply(session.name, Accepted(body.id, int(self._drop(body.durable))))
+            self._wherever(session, body)
             return
         self.homes.cancel(session, body.id)
         reader = self._reading.clients[session.name].readers.get(body.id)
@@ -213,8 +186,21 @@ class Subscriptions(Starts, Keeper):
             self._reading.remove(reader)
             if body.forget and reader.durable is not None:
                 self._forget(reader.durable)
-                self._kernel.emit(Sync())
         self._reply(session.name, Accepted(body.id))
+
+    def _wherever(self, session: Session, body: Acknowledge | Unsubscribe) -> None:
+        """Do what is wanted with a name, here or wherever it lives."""
+        if self.names.has(body.durable or ""):
+            self.carry_out(session, body)
+        else:
+            self.homes.seek(session, body, 0.0)
+
+    def carry_out(self, session: Session, body: Acknowledge | Unsubscribe) -> None:
+        if isinstance(body, Acknowledge):
+            self._acknowledge(session, body)
+        else:
+            was_there = self._drop(body.durable or "")
+            self._reply(session.name, Accepted(body.id, int(was_there)))
 
     def _drop(self, name: str) -> bool:
         """Forget a durable subscription, even if it is read; whether there was one."""
@@ -224,13 +210,23 @@ class Subscriptions(Starts, Keeper):
         if name not in self.saved:
             return False
         self._forget(name)
-        self._kernel.emit(Sync())
         return True
+
+    def _forget(self, name: str) -> None:
+        self.names.forget(name)
+        self._kernel.emit(Sync())
 
     # -- acknowledging -------------------------------------------------------------------------
 
     def acknowledge(self, session: Session, body: Acknowledge, _: float) -> None:
         """Save how far a durable subscription has been dealt with."""
+        is_read = body.id in self._reading.clients[session.name].readers
+        if not is_read and body.durable is not None:
+            self._wherever(session, body)
+        elif is_read or not self.homes.join(session, body):
+            self._acknowledge(session, body)
+
+    def _acknowledge(self, session: Session, body: Acknowledge) -> None:
         id = f"acknowledge {body.id}"
         reader = self._reading.clients[session.name].readers.get(body.id)
         name = body.durable if reader is None else reader.durable
@@ -250,17 +246,8 @@ class Subscriptions(Starts, Keeper):
             return
         doubts = saved.doubts if reader is None else self._doubts.count
         cursor = _later(saved.cursor, body.cursor)
-        self._save(name, saved._replace(cursor=cursor, doubts=doubts))
+        self.names.save(name, saved._replace(cursor=cursor, doubts=doubts))
         self._reply(session.name, Accepted(id, body.number))
-
-    def _save(self, name: str, saved: Saved) -> None:
-        before, self.saved[name] = self.saved.get(name), saved
-        self.holdings.use(name)
-        if before is None or before._replace(cursor=saved.cursor) != saved:
-            self._kernel.emit(DURABLES.put(name, saved.about))
-        if before is None or before.cursor != saved.cursor:
-            self._kernel.emit(CURSORS.put(name, saved.cursor))
-        self._kernel.emit(Sync())
 
     def _reply(self, session: str, answer: Answer) -> None:
         self._kernel.emit(Reply(session, answer))
@@ -270,6 +257,7 @@ class Subscriptions(Starts, Keeper):
     def audit(self, readers: Collection[Reader]) -> Iterator[str]:
         """Whatever cannot be true of them."""
         yield from self.homes.audit()
+        yield from self.names.audit()
         if sum(reader.durable is not None for reader in readers) != len(self._durable):
             yield "durable subscriptions and those who have them differ in number"
         for name, reader in self._durable.items():
@@ -311,18 +299,17 @@ def _unlike(saved: Saved | None, body: Subscribe) -> str | None:
     if body.durable is None:
         return None
     if saved is None:
-        if body.heard is None:
-            return None
-        return (
-            "this broker does not know this durable subscription (any more); it lives at the "
-            "broker where it began, unless it was forgotten"
-        )
-    if body.heard is not None and saved.owner != body.owner:
-        return _TAKEN
-    if saved.filter == body.filter or body.replace:
+        return None if body.heard is None else _UNKNOWN
+    if body.heard is not None:
+        return None if saved.owner == body.owner else _TAKEN
+    return None if body.replace else _other_filter(saved.filter, body.filter)
+
+
+def _other_filter(saved: Filter, wanted: Filter) -> str | None:
+    if saved == wanted:
         return None
     return (
-        f"this durable subscription hears {saved.filter}, not {body.filter}; with replace=True "
+        f"this durable subscription hears {saved}, not {wanted}; with replace=True "
         "(--replace) it hears the new filter behind what was acknowledged under the old one"
     )
 

@@ -210,7 +210,7 @@ class Account(msgspec.Struct, frozen=True, array_like=True, tag=50):
 
 
 class Seek(msgspec.Struct, frozen=True, array_like=True, tag=52):
-    """Does this durable subscription live with you? It goes to the stream's own node."""
+    """What do you know of this durable subscription? It goes to the stream's own node."""
 
     stream: str
     durable: str
@@ -225,8 +225,15 @@ class Sought(msgspec.Struct, frozen=True, array_like=True, tag=53):
 
     number: int
     path: tuple[str, ...]
-    has_it: bool
-    """Whether it lives there, or a client is about to make it there."""
+    epoch: int = 0
+    """The latest epoch of the name that the node knows of; 0 if it has never had it."""
+    home: str = ""
+    """Where the name has lived since that epoch began, as far as the node knows: with itself, or
+    with the node that it was given to. Empty if it was forgotten."""
+    is_proved: bool = True
+    """Whether the node knows that it has not given the name away since."""
+    is_sought: bool = False
+    """A client of the node looks for it, too, and makes it if it lives nowhere."""
 
 
 class Doubt(msgspec.Struct, frozen=True, array_like=True, tag=54):
@@ -234,6 +241,41 @@ class Doubt(msgspec.Struct, frozen=True, array_like=True, tag=54):
 
     found: dict[str, int]
     """How often each node has found something damaged."""
+
+
+class Move(msgspec.Struct, frozen=True, array_like=True, tag=64):
+    """Give this durable subscription to the asking node. It goes to the stream's own node."""
+
+    stream: str
+    durable: str
+    epoch: int
+    """It is given only if this is its epoch still."""
+    number: int
+    """The asking node's number for this question, which the answer repeats."""
+    path: tuple[str, ...]
+    """The nodes it came by, the asking one first."""
+    filter: Filter | None = None
+    """It is given only if it has this one."""
+    owner: str | None = None
+    """It is given only if this reader took it last."""
+
+
+class Moved(msgspec.Struct, frozen=True, array_like=True, tag=65):
+    """The answer to a `Move`. It goes back by the same way."""
+
+    number: int
+    path: tuple[str, ...]
+    epoch: int = 0
+    """From now on it lives at the asking node, under this epoch. 0: it is not given."""
+    refusal: str = ""
+    """Why not; empty if it is not what the asking node took it for: then seek it again."""
+    filter: Filter | None = None
+    cursor: dict[str, int] = {}
+    """What was acknowledged."""
+    begun: float = 0.0
+    owner: str = ""
+    doubts: int = 0
+    is_paused: bool = False
 
 
 Body: TypeAlias = (
@@ -251,5 +293,7 @@ Body: TypeAlias = (
     | Account
     | Seek
     | Sought
+    | Move
+    | Moved
     | Doubt
 )

@@ -18,8 +18,8 @@ Cursor: TypeAlias = dict[str, int]
 Since: TypeAlias = Cursor | float | Literal["begin"] | None
 """Where to begin: behind a cursor, at a time, with the first event kept, or now."""
 
-Home: TypeAlias = Literal["", "sure", "here"]
-"""Where a durable subscription may live that a node does not know."""
+Home: TypeAlias = Literal["", "here"]
+"""Where a durable subscription is to go on: wherever it is now, or anew at this node."""
 
 
 class Attach(msgspec.Struct, frozen=True, array_like=True, tag=1):
@@ -48,7 +48,7 @@ class Subscribe(msgspec.Struct, frozen=True, array_like=True, tag=2):
     A node with a log accepts it once the subscription has started in every stream that can be
     reached. A durable subscription that is known goes on behind what was acknowledged; with
     `since` it begins there anew, and what was acknowledged behind that is no longer. One that is
-    not known is made, unless it lives elsewhere: see `homes`.
+    not known comes from the node where it lives, or is made: see `homes`.
     """
 
     id: str
@@ -71,8 +71,8 @@ class Subscribe(msgspec.Struct, frozen=True, array_like=True, tag=2):
     """`since` was noted elsewhere, by a lake for example, and may name some streams that the node
     has never heard of, as `heard` may. Else a cursor that names one is refused."""
     home: Home = ""
-    """Of a durable name that the node does not know. It is refused if it is found at another node;
-    with `sure`, also if one that might have it cannot be asked; with `here`, nobody is asked."""
+    """Of a durable name that the node does not know. It comes from the node where it lives, and is
+    refused for now if one that may have it cannot be asked; with `here`, nobody is asked."""
     doubts: int | None = None
     """With `heard`: the last number of doubts that it was told; see `Doubtful`."""
     bulk: str | None = None

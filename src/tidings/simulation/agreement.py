@@ -27,6 +27,8 @@ from tidings.protocol.messages import (
     Frame,
     Heard,
     Member,
+    Move,
+    Moved,
     Seek,
     Silence,
     Sought,
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
 
 Table = dict[Filter, int]
 _TABLES: Final = (SUBSCRIPTIONS, ADVERTISEMENTS)
-_OTHER: Final = (Event, Fetch, Fetched, Heard, Seek, Silence, Sought, Streams)
+_OTHER: Final = (Event, Fetch, Fetched, Heard, Move, Moved, Seek, Silence, Sought, Streams)
 """What nodes say that is not of tables."""
 
 

@@ -57,6 +57,8 @@ _LATENCY: Final = 0.05
 """Seconds that a connection takes at most."""
 _PAUSE: Final = 0.3
 """Seconds after which a lost connection is tried again."""
+_AGAIN: Final = 0.7
+"""Seconds after which something is asked for again that was refused for now."""
 
 
 class Reading:
@@ -96,7 +98,9 @@ class Client:
         self.refused: list[Refused] = []
         self.durables: dict[str, Durable] = {}
         """What it remembers for ever: the names of durable subscriptions it has."""
-        self._connection = self._attempts = self._epoch = 0
+        self._connection = self._attempts = 0
+        self._epochs: dict[str, int] = {}
+        """By broker."""
         self._up = self._down = 0.0
         self._forget()
 
@@ -118,7 +122,8 @@ class Client:
         """The last tick heard of each stream, where events are delivered at most once."""
         self._unsent: list[Notification] = []
         """To be published, as soon as the broker has said which numbers are taken."""
-        self._number = self._epoch = 0
+        self._number = 0
+        self._epochs = {}
         self._ids = 0
         self._is_attached = False
 
@@ -131,6 +136,11 @@ class Client:
     def instance(self) -> str:
         """The process."""
         return f"{self.name}.{self.life}"
+
+    @property
+    def _epoch(self) -> int:
+        """What its broker gave it when it attached, or 0."""
+        return self._epochs.get(self.at, 0)
 
     @property
     def session(self) -> str:
@@ -167,7 +177,7 @@ class Client:
         zombie = Client(self.simulation, self.name, self.at)
         zombie.life, zombie.is_alive = self.life, True
         zombie._connection, zombie._attempts = self._connection + 1, self._attempts
-        zombie._epoch, zombie._number = self._epoch, self._number
+        zombie._epochs, zombie._number = self._epochs, self._number
         zombie.outbox, zombie._unsent = self.outbox, self._unsent
         zombie._left_out = self._left_out
         self.crash()
@@ -179,6 +189,21 @@ class Client:
         if self.is_connected:
             self._hang_up(is_noticed=self.is_logged)
             self.simulation.at(self.simulation.now + _PAUSE, self.connect)
+
+    def hop(self, node: str) -> None:
+        """The connection breaks, which its broker notices later, and it goes on at another one.
+
+        Of what was sent and not answered nobody can say whether it is kept: it is not sent again.
+        """
+        if not self.is_alive or not self.is_logged or node == self.at:
+            return
+        self._hang_up(is_noticed=True)
+        self.at = node
+        self.outbox.clear()
+        self._left_out.clear()
+        for reading in self.readings.values():
+            reading.course.at = node
+        self.simulation.at(self.simulation.now + _PAUSE, self.connect)
 
     def _hang_up(self, *, is_noticed: bool) -> None:
         if self.is_connected:
@@ -308,7 +333,7 @@ class Client:
     def _add(self, filter: Filter, name: str | None, since: Since) -> Reading:
         durable = None
         if name is not None:
-            durable = self.checks.durable(self.at, name, filter)
+            durable = self.checks.durable(name, filter)
             durable.give_to(self.durables)
         start = self.checks.begin(self.at, since)
         course = Course(self.checks, self.at, self.session, filter, start)
@@ -473,7 +498,8 @@ class Client:
                 self.is_known = self.is_known and id != SESSION
                 self._over.add(id)
                 if (refused := self.readings.get(id)) and refused.durable:
-                    refused.durable.refused(refused.course, reason, refused.home)
+                    home = "" if refused.is_placed else refused.home
+                    refused.durable.refused(refused.course, reason, home)
                 if id.isdigit():
                     self.checks.refused(self.instance, int(id))
 
@@ -549,7 +575,7 @@ class Client:
         if self._epoch and self._epoch != answer.epoch:
             self.checks.fail(f"{self.instance} is given epoch {answer.epoch}, not {self._epoch}")
         self._kept(answer.number)
-        self._epoch, self._number = answer.epoch, max(self._number, answer.number)
+        self._epochs[self.at], self._number = answer.epoch, max(self._number, answer.number)
         self._left_out = {number for number in self._left_out if number > answer.number}
         for later in sorted(self.outbox.keys() | self._left_out):
             self._ask(Publish(later, (self.outbox[later],) if later in self.outbox else ()))
@@ -562,7 +588,7 @@ class Client:
             return
         for reading in self.readings.values():
             reading.course.is_doubted = True
-        self._epoch = 0
+        self._epochs = {}
         self.hang_up()
 
     def _kept(self, number: int) -> None:
@@ -604,21 +630,34 @@ class Client:
         reading = self.readings.pop(answer.id, None)
         if reading is None:
             return
+        if answer.is_passing and reading.is_leaving is None:
+            self.readings[reading.id] = reading
+            again = self.simulation.now + _AGAIN
+            self.simulation.at(again, self._try_again, self._connection, reading)
+            return
         if answer.cursor is not None:  # no longer kept: go on where it says
             reading.course.skip(answer.cursor)
             reading.id = self._next_id()
             reading.is_accepted = reading.is_placed = True
             self.readings[reading.id] = reading
             self._ask_for(reading)
-        elif self.checks.is_damaged:
+        elif self.checks.is_damaged and not answer.is_passing:
             self._begin_anew(reading)
         elif reading.durable is not None:
-            if reading.course.is_unlike and "replace" not in answer.reason:
+            is_moved = ", at broker" in answer.reason
+            if reading.course.is_unlike and not is_moved and "replace" not in answer.reason:
                 self.checks.fail(f"{self.session} is refused another filter by: {answer.reason}")
-            if reading.durable.is_had_by(reading.course):
+            is_free = reading.durable.is_wild or is_moved
+            is_free = is_free or answer.is_passing
+            if reading.durable.is_had_by(reading.course) and not is_free:
                 self.checks.fail(f"{self.session} is refused: {answer.reason}")
             if all(other.durable is not reading.durable for other in self.readings.values()):
                 self.durables.pop(reading.durable.name, None)
+
+    def _try_again(self, connection: int, reading: Reading) -> None:
+        """What could not be done for now."""
+        if connection == self._connection and self.readings.get(reading.id) is reading:
+            self._ask_for(reading)
 
     def _begin_anew(self, reading: Reading) -> None:
         """A damaged node does not know it any more."""

@@ -1,7 +1,8 @@
 """Durable subscriptions as their owners keep them, checked against what brokers have saved.
 
-A broker knows by a name who has a durable subscription, its filter and what was acknowledged.
-Whoever takes it goes on from there, after any crash of the broker, of its client or of both.
+One broker knows by a name who has a durable subscription, its filter and what was acknowledged;
+which one that is changes when it is taken at another. Whoever takes it goes on from there, after
+any crash of the brokers, of its client or of all.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from tidings.delivery.names import Saved
 from tidings.events import Filter
 from tidings.protocol import Subscribe
 from tidings.protocol.cursors import merged
@@ -45,19 +47,20 @@ class Durable:
     """
 
     checks: Guarantees
-    at: str
     name: str
     tenures: dict[str, Tenure]
     """By owner, those that the broker may know; under no name, that it knows none."""
     latest: Tenure
+    is_wild: bool = False
+    """It has begun in several places, or in a store that went back: nothing is expected of it."""
     _pending: list[tuple[Course, Cursor]] = field(default_factory=list)
     _remembered: dict[str, Durable] = field(default_factory=dict)
 
     @classmethod
-    def made(cls, checks: Guarantees, at: str, name: str, filter: Filter) -> Durable:
+    def made(cls, checks: Guarantees, name: str, filter: Filter) -> Durable:
         """One that no broker knows yet."""
         unknown = Tenure(filter)
-        return cls(checks, at, name, {"": unknown}, unknown)
+        return cls(checks, name, {"": unknown}, unknown)
 
     def give_to(self, durables: dict[str, Durable]) -> None:
         """Whoever remembers it is its owner, and nobody else."""
@@ -85,7 +88,7 @@ class Durable:
     def taken(self, course: Course, simulation: Simulation, body: Subscribe) -> None:
         """The broker is about to be asked for it by somebody, or by its owner again."""
         self._pending.clear()
-        node = simulation.nodes.get(self.at)
+        node = simulation.nodes.get(course.at)
         if node is None:
             return
         saved = node.from_log.subscriptions.saved.get(self.name)
@@ -95,19 +98,19 @@ class Durable:
         course.is_unlike = (  # anew each time: what made it so may be lost in a crash
             saved is not None and saved.filter != body.filter and not body.replace
         )
-        if not self.checks.is_watching or self.checks.is_damaged:
+        if not self.checks.is_watching or self.checks.is_damaged or self.is_wild:
             if not course.is_unlike:  # all else is anybody's guess
-                self._take(course, None if saved is None else saved.cursor, body)
+                self._take(course, saved, body)
             return
         before = self.tenures.get("" if saved is None else saved.owner)
         if before is None:
-            self.checks.fail(f"{self.at} says that {saved} has {self.name}")
+            self.checks.fail(f"{course.at} says that {saved} has {self.name}")
             before = Tenure(body.filter, course.start)
         if saved is None:
             now = Tenure(body.filter, course.start)
             course.position = dict(course.start.exact)
         else:
-            self._check_saved(before, saved.cursor)
+            self._check_saved(course.at, before, saved.cursor)
             if course.is_unlike:
                 return
             now = self._after(before, course, saved.cursor, body)
@@ -118,18 +121,27 @@ class Durable:
         self.tenures = {**known, "" if saved is None else saved.owner: before, body.owner: now}
         self.latest = now
 
-    def _take(self, course: Course, saved: Cursor | None, body: Subscribe) -> None:
+    def _take(self, course: Course, saved: Saved | None, body: Subscribe) -> None:
         """Somebody has it now, whoever had it before, and nothing is known of what was kept."""
-        course.position, start = _position(saved or {}, body), self.latest.start
-        goes_on = saved is not None and (body.since is None or isinstance(body.since, dict))
-        if goes_on and start is not None:
-            course.start = replace(start, exact=dict(course.position))
+        course.position, start = _position(saved.cursor if saved else {}, body), self.latest.start
+        if saved is not None and (body.since is None or isinstance(body.since, dict)):
+            if self.is_wild:  # there are several, and this is not the one that was taken last
+                course.start = Start(saved.begun, {}, exact=dict(course.position))
+            elif start is not None:
+                course.start = replace(start, exact=dict(course.position))
         self.latest = Tenure(body.filter, course.start, course, is_cut=True)
 
     def _owners(self, simulation: Simulation) -> list[str]:
         """Who may have it after a crash, which leaves nothing of what is yet to be committed."""
-        versions = simulation.commits[self.at].versions(f"durable:{self.name}")
-        return ["" if stored is None else str(stored[2]) for stored in versions]
+        owners, is_unknown = [], True
+        for at in simulation.stores:
+            had = simulation.versions(at, f"durable:{self.name}")
+            gone = simulation.versions(at, f"gone:{self.name}")
+            owners += [str(stored[2]) for stored in had if stored is not None]
+            owners += [str(stored[5]) for stored in gone if stored is not None]
+            is_forgotten = any(stored is None or not stored[0] for stored in gone)
+            is_unknown = is_unknown and None in had and is_forgotten
+        return [*owners, ""] if is_unknown else owners
 
     def _after(self, before: Tenure, course: Course, cursor: Cursor, body: Subscribe) -> Tenure:
         """How it goes on, or begins anew."""
@@ -144,16 +156,9 @@ class Durable:
         return replace(before, kept=kept, sent=sent, confirmed=confirmed)
 
     def refused(self, course: Course, reason: str, home: str) -> None:
-        """The broker refuses it; if that is for another one, it does not know it itself."""
-        is_elsewhere, is_unsure = "lives at broker" in reason, "may live at" in reason
-        if not is_elsewhere and not is_unsure:
-            return
-        if self.checks.has_made(self.at, self.name):
-            self.checks.fail(f"{self.at} has {self.name}, and says: {reason}")
-        if home == "here" or (is_unsure and home != "sure"):
-            self.checks.fail(f"{course.name} was to begin {home or 'anywhere'}: {reason}")
-        if self.is_had_by(course):  # a crash has made it unknown again
-            self.latest = self.tenures.setdefault("", Tenure(course.filter))
+        """A broker refuses it."""
+        if "may live at" in reason and home == "here":
+            self.checks.fail(f"{course.name} was to begin here: {reason}")
 
     def forgotten(self, course: Course) -> None:
         """The broker is about to be told to forget it, by somebody who has it or had it once."""
@@ -166,24 +171,24 @@ class Durable:
             self.latest = Tenure(course.filter)
             self.tenures = {"": self.latest}
 
-    def _check_saved(self, tenure: Tenure, saved: Cursor) -> None:
+    def _check_saved(self, at: str, tenure: Tenure, saved: Cursor) -> None:
         """What the broker has saved was acknowledged, or is where it began."""
         assert tenure.start is not None
         for stream, tick in saved.items():
             highest = self.checks.truth.bounds(tenure.start, stream)[1]
             if tick > max(tenure.sent.get(stream, 0), highest):
                 self.checks.fail(
-                    f"{self.at} has saved {stream}:{tick} for {self.name}, which has "
+                    f"{at} has saved {stream}:{tick} for {self.name}, which has "
                     f"acknowledged {tenure.sent} only"
                 )
         for stream, tick in tenure.confirmed.items():
             if saved.get(stream, 0) < tick:
-                self.checks.fail(f"{self.at} has forgotten {stream}:{tick} of {self.name}")
+                self.checks.fail(f"{at} has forgotten {stream}:{tick} of {self.name}")
 
     def check(self) -> None:
         """At rest: all that was kept in all lives of its owners is exactly what it wants."""
         tenure = self.latest
-        if tenure.start is None or tenure.is_cut:
+        if tenure.start is None or tenure.is_cut or self.is_wild:
             return
         for stream in self.checks.truth.streams:
             lowest, highest = self.checks.truth.bounds(tenure.start, stream)

@@ -21,8 +21,7 @@ an event when nothing is under way hears it, as long as no broker and no link ha
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import combinations, pairwise
-from math import inf
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from tidings.events import Filter, Notification
@@ -62,7 +61,7 @@ class Guarantees:
         self.truth: Truth = self._said if at_most_once else self.logs
         self._is_steady = True
         """Nothing has failed since the network was at rest: nothing may be lost."""
-        self._durables: dict[tuple[str, str], Durable] = {}
+        self._durables: dict[str, Durable] = {}
         self._numbers: dict[tuple[str, str], dict[int, Notification]] = {}
         """By node and process: all that it has published there."""
         self._authors: dict[int, tuple[str, int]] = {}
@@ -75,8 +74,6 @@ class Guarantees:
         """By node and process: what that was told is refused."""
         self._offered: dict[tuple[str, str], set[int]] = {}
         """By node and process: what came when it had advertised it."""
-        self._made: dict[tuple[str, str], tuple[float, set[str]]] = {}
-        """By node and name: when it was made there, and which others could not be asked then."""
         self._older: set[str] = set()
         """Nodes whose stores went back, or that were damaged."""
 
@@ -137,7 +134,7 @@ class Guarantees:
             for reading in client.readings.values():
                 reading.course.excuse()
         for durable in self._durables.values():
-            durable.latest.is_cut = True
+            durable.is_wild = True
         for known in (self._numbers, self._authors, self._accepted, self._refused, self._declined):
             known.clear()
         self._older.update(self.simulation.stores)
@@ -145,8 +142,8 @@ class Guarantees:
     def went_back(self, at: str) -> None:
         """What a broker knew of durable subscriptions is older now: nothing is expected of them."""
         self._older.add(at)
-        for key in [key for key in self._durables if key[0] == at]:
-            del self._durables[key]
+        for durable in self._durables.values():
+            durable.is_wild = True
 
     # -- publishing ----------------------------------------------------------------------------
 
@@ -290,48 +287,62 @@ class Guarantees:
     # -- durable subscriptions -----------------------------------------------------------------
 
     def admitted(self, at: str, body: Subscribe) -> None:
-        """A node is about to let a subscription in."""
-        delivery = self.simulation.nodes[at].from_log
-        name = body.durable
-        if name is not None and name not in delivery.subscriptions.saved:
-            reached = delivery.reached
-            asked = set() if body.home == "here" else {*reached.ways.streams}
-            if body.home == "sure":  # it is refused if one that it knows of cannot be asked
-                asked |= {*reached.known, *self.simulation.nodes[at].neighbours}
-            unasked = self.simulation.stores.keys() - set(map(broker_of, asked))
-            self._made[at, name] = self.simulation.now, unasked
-            self._check_homes(name, {at})
+        """A node is about to let a subscription in: nobody else has, or may have, its name."""
+        durable = self._durables.get(body.durable or "")
+        if durable is None or durable.is_wild:
+            return
+        simulation, name = self.simulation, durable.name
+        own = simulation.nodes[at].from_log
+        knowing = {n: self._known(n, name) for n in simulation.stores}
+        forgotten = max((epoch for epoch, is_there in knowing.values() if not is_there), default=0)
+        later = {n for n, (epoch, is_there) in knowing.items() if is_there and epoch > forgotten}
+        saved = own.subscriptions.saved.get(name)
+        if saved is not None:  # who gave it keeps it under the same epoch
+            later = {n for n in later if knowing[n][0] > saved.epoch}
+            later |= self._having(name) - {at}
+        if not later:
+            return
+        asked = {*own.reached.known, *own.reached.ways.streams, *simulation.nodes[at].neighbours}
+        is_alone = body.home == "here" or any(knowing[n][0] >> 32 for n in later)
+        if is_alone or not later - {at} <= set(map(broker_of, asked)):
+            durable.is_wild = True
+        elif self.is_watching:
+            self.fail(f"{name} is let in at {at} ({saved}), and {later} know it: {knowing}")
 
-    def _check_homes(self, name: str, holders: set[str]) -> None:
-        """A durable subscription lives at one node, as far as they could ask each other.
+    def _known(self, at: str, name: str) -> tuple[int, bool]:
+        """The epoch of a durable name at a node, and whether it was not forgotten there."""
+        node = self.simulation.nodes.get(at)
+        if node is not None:
+            names = node.from_log.subscriptions.names
+            epoch = names.epoch(name)
+            return epoch, epoch > 0 and bool(names.home(name))
+        content = self.simulation.stores[at].content
+        if saved := content.get(f"durable:{name}"):
+            return int(saved[4]), True
+        gone = content.get(f"gone:{name}") or ("", 0)
+        return int(gone[1]), bool(gone[0])
 
-        A node that went back may know one that was forgotten there, and made elsewhere.
-        """
-        stores = self.simulation.stores.items()
-        holders = holders | {node for node, s in stores if f"durable:{name}" in s.content}
-        for one, other in combinations(sorted(holders - self._older), 2):
-            if self.is_watching and (
-                other not in self._unasked(one, name) and one not in self._unasked(other, name)
-            ):
-                self.fail(f"{name} lives at {one} and at {other}")
+    def _having(self, name: str) -> set[str]:
+        """The nodes that have a durable name, or would if they were up."""
+        nodes, stores = self.simulation.nodes, self.simulation.stores
+        up = {n for n, node in nodes.items() if name in node.from_log.subscriptions.saved}
+        return up | {n for n in stores.keys() - nodes if f"durable:{name}" in stores[n].content}
 
-    def _unasked(self, at: str, name: str) -> set[str]:
-        return self._made.get((at, name), (0.0, set()))[1]
+    def _check_homes(self, durable: Durable) -> None:
+        """A durable subscription lives at one node."""
+        homes = self._having(durable.name)
+        if self.is_watching and not durable.is_wild and len(homes) > 1:
+            self.fail(f"{durable.name} lives at {' and at '.join(sorted(homes))}")
 
-    def has_made(self, at: str, name: str) -> bool:
-        """Whether a durable subscription lives at a node, and has for a moment."""
-        is_there = name in self.simulation.nodes[at].from_log.subscriptions.saved
-        return is_there and self._made.get((at, name), (inf,))[0] < self.simulation.now
-
-    def durable(self, at: str, name: str, filter: Filter) -> Durable:
+    def durable(self, name: str, filter: Filter) -> Durable:
         """The durable subscription of this name; the filter is for one that is new."""
-        if (at, name) not in self._durables:
-            self._durables[at, name] = Durable.made(self, at, name, filter)
-        return self._durables[at, name]
+        if name not in self._durables:
+            self._durables[name] = Durable.made(self, name, filter)
+        return self._durables[name]
 
-    def is_known(self, at: str, name: str) -> bool:
+    def is_known(self, name: str) -> bool:
         """Whether somebody has made it."""
-        return (at, name) in self._durables
+        return name in self._durables
 
     # -- at rest -------------------------------------------------------------------------------
 
@@ -347,8 +358,8 @@ class Guarantees:
         for at, instance in self._accepted:
             self._check_log(at, instance)
         self._check_nodes()
-        for name in {name for _, name in self._made}:
-            self._check_homes(name, set())
+        for durable in self._durables.values():
+            self._check_homes(durable)
         for client in there:
             for filter_, is_wanted in client.watches.values():
                 self._check_watch(client, filter_, is_wanted, there)

@@ -124,10 +124,10 @@ class Play:
     def _client_subscribe(self, who: Client, step: Step) -> None:
         checks = self.simulation.guarantees
         # What a store that went back still knows of a name is anybody's guess.
-        name = step.durable and f"{step.durable}{'+' * self.backs.get(who.at, 0)}"
+        name = step.durable and f"{step.durable}{'+' * sum(self.backs.values())}"
         filter_ = Filter.parse(step.filter)
-        if name and checks.is_known(who.at, name) and not step.unlike:
-            filter_ = checks.durable(who.at, name, filter_).latest.filter
+        if name and checks.is_known(name) and not step.unlike:
+            filter_ = checks.durable(name, filter_).latest.filter
         self.ids[who.instance, step.id] = who.subscribe(
             filter_,
             durable=name or None,
@@ -157,7 +157,7 @@ class Play:
 
     def _client_take(self, who: Client, step: Step) -> None:
         for other in self.clients.values():
-            if other is not who and other.at == who.at and other.durables:
+            if other is not who and other.durables:
                 who.take_over(other)
                 return
 
@@ -187,6 +187,10 @@ class Play:
 
     def _client_hang(self, who: Client, _: Step) -> None:
         who.hang_up()
+
+    def _client_hop(self, who: Client, step: Step) -> None:
+        if step.node in self.simulation.stores:
+            who.hop(step.node)
 
     def _client_split(self, who: Client, step: Step) -> None:
         """It is taken for dead; the network lets it through again after a while."""
@@ -327,7 +331,9 @@ class Play:
         """Of all instances under a name, one is left."""
         for zombie in self.zombies:
             client = self.clients.get(zombie.name)
-            if zombie.is_alive and client is not None and client.is_alive:
+            if client is None or client.at != zombie.at:
+                continue  # fencing is the affair of one broker
+            if zombie.is_alive and client.is_alive:
                 self.simulation.guarantees.fail(
                     f"{zombie.instance} still is {zombie.name} beside {client.instance}"
                 )

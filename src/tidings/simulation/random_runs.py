@@ -100,7 +100,7 @@ def _kinds_at_most_once(faults: str, settings: Settings) -> dict[str, float]:
 
 def _kinds_logged(faults: str) -> dict[str, float]:
     kinds = {"subscribe": 8.0, "unsubscribe": 3, "publish": 14, "ack": 5, "watch": 3, "unwatch": 1}
-    kinds |= {"again": 1, "take": 2}
+    kinds |= {"again": 1, "take": 2, "hop": 2}
     if faults != "none":
         kinds |= {"stall": 2, "drain": 3}
     if faults not in ("none", "packets"):
@@ -179,7 +179,7 @@ class _Steps:
             "value": round(random.random(), 3),
             "unlike": random.random() < 0.25,
             "replace": random.random() < 0.4,
-            "home": random.choice(("", "", "", "", "sure", "here")),
+            "home": "here" if random.random() < 0.1 else "",
         }
 
     def _one(self, *values: Any) -> Any:
@@ -224,6 +224,7 @@ _FIELDS: Final[dict[str, Callable[[_Steps], dict[str, Any]]]] = {
     },
     "unwatch": lambda s: {"id": s._one("v", "w")},
     "join": _Steps._node,
+    "hop": _Steps._node,
     "loss": lambda s: {"value": s._one(0.0, 0.1, 0.4)},
     "duplication": lambda s: {"value": s._one(0.0, 0.1, 0.4)},
     "jitter": lambda s: {"value": s._one(0.0, 0.05, 0.3)},

@@ -47,7 +47,17 @@ from tidings.protocol import (
     Woken,
 )
 from tidings.protocol.epochs import broker_of
-from tidings.protocol.messages import Fetch, Fetched, Frame, Offer, Seek, Sought, Streams
+from tidings.protocol.messages import (
+    Fetch,
+    Fetched,
+    Frame,
+    Move,
+    Moved,
+    Offer,
+    Seek,
+    Sought,
+    Streams,
+)
 from tidings.protocol.parts import Session
 from tidings.protocol.requests import Publish, RequestBody, Subscribe
 from tidings.simulation.clients import Client
@@ -60,6 +70,7 @@ from tidings.simulation.trace import current
 from tidings.simulation.traffic import Traffic
 from tidings.simulation.violation import Violation
 
+_READING: Final = (Fetch, Fetched, Move, Moved, Seek, Sought, Streams)
 _AT_ONCE: Final = (Wake, Connect, Disconnect)
 """Effects that wait for no commit."""
 
@@ -300,6 +311,11 @@ class Simulation:
             crash=partial(self.crash, name),
         )
 
+    def versions(self, name: str, key: str) -> list[Any]:
+        """All values that a crash of a node may leave under a key; None if it may leave none."""
+        commits = self.commits.get(name)
+        return [self.stores[name].content.get(key)] if commits is None else commits.versions(key)
+
     def hear(self, name: str, input: Input) -> None:
         """A node's host has something to tell it."""
         self._handle(name, input)
@@ -489,7 +505,7 @@ class Simulation:
 
     def _transmit(self, channel: Channel, packet: Frame | Offer) -> None:
         if self.commits and packet.__class__ is Frame:
-            self.fetching += isinstance(packet.body, Fetch | Fetched | Streams | Seek | Sought)
+            self.fetching += isinstance(packet.body, _READING)
             if packet.body.__class__ is Event:
                 self.guarantees.passed(packet.body)
         conditions = channel.conditions

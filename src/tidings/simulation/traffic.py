@@ -12,6 +12,8 @@ from tidings.protocol.messages import (
     Fetch,
     Fetched,
     Frame,
+    Move,
+    Moved,
     Offer,
     Seek,
     Silence,
@@ -20,7 +22,7 @@ from tidings.protocol.messages import (
     Update,
 )
 
-_READING: Final = (Doubt, Fetch, Fetched, Seek, Silence, Sought, Streams)
+_READING: Final = (Doubt, Fetch, Fetched, Move, Moved, Seek, Silence, Sought, Streams)
 """What only brokers with logs say to each other."""
 
 
