@@ -696,3 +696,25 @@ def test_reconnections_are_logged(
     assert "lost the connection" in caplog.text
     assert caplog.text.count("connected to broker paris") == 1
     assert caplog.text.count("connected again to broker paris") == 1
+
+
+def test_a_name_that_cannot_be_written_is_refused_at_once(
+    broker: BrokerProcess, run: Callable[[Any], Any]
+) -> None:
+    half = "\ud800"
+    for given in ({"name": half}, {"token": half}):
+        with pytest.raises(tidings.TidingsError, match="half of a surrogate pair"):
+            run(tidings.connect(broker.url, **given).open())
+
+    async def main() -> None:
+        async with tidings.connect(broker.url) as client:
+            for asked in (
+                lambda: client.subscribe("TRUE", durable=half).open(),
+                lambda: client.subscribe("TRUE", bulk=half).open(),
+                lambda: client.forget(half),
+                lambda: client.acknowledge(half, {}, owner="me"),
+            ):
+                with pytest.raises(tidings.TidingsError, match="half of a surrogate pair"):
+                    await asked()
+
+    run(main())

@@ -119,7 +119,8 @@ def test_a_schema_is_loaded_from_toml(tmp_path):
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ("[attributes", "Expected"),
+        ("[attributes", "line 1: Expected"),
+        ('[attributes]\nx = "number\n', "line 2: a string has no end: a quote is missing"),
         ("attributes = 5", "must map names to str values"),
         ("[attributes]\nx = 5", "must map names to str values"),
         ("[attributes]\na.b = 'number'", "must map names to str values"),

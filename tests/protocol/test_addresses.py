@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tidings.events import TidingsError
-from tidings.protocol.addresses import Address, parse_address, parse_url
+from tidings.protocol.addresses import Address, parse_address, parse_place, parse_url
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ def test_a_broker_listens_at_a_host_and_a_port(text: str, address: Address) -> N
     "text",
     [
         *["", ":80", "a:", "a:b", "a:1:2", "a:-1", "a:٣", "a:65536", "a b", "a,b", "a/b"],
-        *["[a]:1", "[::1", "[]", "[::1]x"],
+        *["[a]:1", "[::1", "[]", "[::1]x", "a..b", ".a", "x" * 64, "\udcff"],
     ],
 )
 def test_what_is_no_host_and_port_is_refused(text: str) -> None:
@@ -52,9 +52,22 @@ def test_a_url_names_addresses(url: str, addresses: list[Address]) -> None:
     [
         *["", "127.0.0.1:7411", "http://a", "tidings://", "tidings://a:b", "tidings://a,"],
         *["tidings://a:0", "tidings://a:65536", "tidings://::1", "tidings://user@a"],
-        "tidings://a/path",
+        *["tidings://a/path", "tidings://a..b", "tidings://\udcff"],
     ],
 )
 def test_what_is_no_url_of_a_broker_is_refused_with_an_example(url: str) -> None:
     with pytest.raises(TidingsError, match=r"tidings://|port"):
         parse_url(url)
+
+
+def test_a_place_is_an_address_or_the_url_of_one_broker() -> None:
+    for text, place in (
+        ("a", "a:7411"),
+        ("[::1]:9", "[::1]:9"),
+        ("tidings://a", "a:7411"),
+        ("tidings+tls://[::1]:9", "tidings+tls://[::1]:9"),
+    ):
+        assert str(parse_place(text)) == place
+        assert parse_place(place) == parse_place(text)
+    with pytest.raises(TidingsError, match="one broker"):
+        parse_place("tidings://a,b")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
 from math import inf
 from pathlib import Path
@@ -133,7 +134,7 @@ def test_a_kept_run_may_name_brokers_and_clients_that_were_left_out(tmp_path: Pa
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (f"duration = \n{LINE}", "Invalid value (at line 1, column 12)"),
+        (f"duration = \n{LINE}", "line 1, column 12: Invalid value"),
         ("", "`network` is missing"),
         ("network = 3", "network: expected `object`, got `int`"),
         (f"duraton = 3\n{LINE}", "no field 'duraton' (did you mean 'duration'?)"),
@@ -162,7 +163,7 @@ def test_a_file_that_is_wrong_is_refused_with_the_reason(
 ) -> None:
     with pytest.raises(TidingsError) as caught:
         load(tmp_path, text)
-    assert str(caught.value).startswith(str(tmp_path / "scenario.toml") + ": ")
+    assert re.match(rf"{re.escape(str(tmp_path))}/scenario\.toml(:|, line)", str(caught.value))
     assert reason in str(caught.value)
 
 

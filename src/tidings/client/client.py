@@ -26,6 +26,7 @@ from tidings.client.errors import (
 )
 from tidings.client.host import SessionHost
 from tidings.client.log import read_log
+from tidings.client.names import check_name
 from tidings.client.outbox import OutboxLimits
 from tidings.client.publishing import Publisher, Said, saying
 from tidings.client.reading import Reading, Told
@@ -71,6 +72,7 @@ def connect(
     of it, and of the first attempt if that is in vain and another one follows.
     """
     where = parse_url(url)
+    check_name("name", name)
     hello = greeting("client", name or secrets.token_hex(8), None)
     context = tls_context(where, tls)
     dialler = Dialler(where, hello, token=token, tls=context, on_status=on_status)
@@ -234,6 +236,7 @@ class Client(ClientState):
         broker has it on disk.
         """
         self._host.check()
+        check_name("name of a durable subscription", durable)
         asked = self._host.session.acknowledge(durable, dict(cursor), owner)
         await self._granted(asked, SubscriptionRefused)
 
@@ -244,6 +247,7 @@ class Client(ClientState):
         forgotten, and before that could be told.
         """
         self._host.check()
+        check_name("name of a durable subscription", durable)
         asked = self._host.session.forget(durable)
         await self._granted(asked, SubscriptionRefused)
         return asked.number > 0
@@ -300,6 +304,8 @@ class Client(ClientState):
             raise TidingsError("only a durable subscription has a filter that can be replaced")
         if home is not None and durable is None:
             raise TidingsError("only a durable subscription lives somewhere")
+        check_name("name of a durable subscription", durable)
+        check_name("name of a bulk subscription", bulk)
         reading = Reading(
             self._filter(filter),
             durable=durable,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TypeAlias
 
+from tidings.client.names import check_name
 from tidings.events import TidingsError
 
 Token: TypeAlias = str | Path | None
@@ -14,6 +15,7 @@ Token: TypeAlias = str | Path | None
 def token_of(token: Token) -> str | None:
     """The token to show now; `TidingsError` if its file cannot be read."""
     if not isinstance(token, Path):
+        check_name("token", token)
         return token
     try:
         found = token.read_text(encoding="utf-8").strip()

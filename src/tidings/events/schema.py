@@ -15,6 +15,7 @@ from tidings.events.errors import SchemaError
 from tidings.events.intervals import AFTER, BEFORE, NUMBERS, Cut, Intervals
 from tidings.events.notification import Notification
 from tidings.events.strings import Types
+from tidings.events.toml import unreadable
 from tidings.events.values import NUMBER, TIME, domain_of, parse_time
 
 INTEGER: Final = "integer"
@@ -56,7 +57,10 @@ class Schema:
         """Read a TOML file with the tables `attributes` (name = domain) and `types`
         (name = list of the types it inherits from)."""
         try:
-            content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+            text = Path(path).read_text(encoding="utf-8")
+            content = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as problem:
+            raise SchemaError(f"{path}{unreadable(problem, text)}") from None
         except (OSError, ValueError) as problem:
             raise SchemaError(f"{path}: {getattr(problem, 'strerror', '') or problem}") from None
         for table, entry in (("attributes", str), ("types", list)):

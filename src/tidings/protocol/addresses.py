@@ -106,9 +106,18 @@ def parse_place(text: str) -> Place:
 
 def _address(text: str) -> Address | None:
     parts = _ADDRESS.fullmatch(text)
-    if parts is None or not (parts["host"] or _is_ipv6(parts["v6"])):
+    if parts is None or not (_is_host(parts["host"]) if parts["host"] else _is_ipv6(parts["v6"])):
         return None
     return Address(parts["host"] or parts["v6"], int(parts["port"] or PORT))
+
+
+def _is_host(text: str) -> bool:
+    """Whether it can be looked up at all."""
+    try:
+        text.encode("idna")
+    except UnicodeError:
+        return False
+    return True
 
 
 def _is_ipv6(text: str) -> bool:

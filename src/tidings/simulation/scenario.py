@@ -19,6 +19,7 @@ import msgspec
 
 from tidings.events import Filter, Notification, TidingsError
 from tidings.events.encoding import from_plain
+from tidings.events.toml import unreadable
 from tidings.node import Settings
 from tidings.protocol.requests import Home
 from tidings.simulation.simulation import Conditions
@@ -183,6 +184,8 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         try:
             scenario = _read(_untagged(json.loads(text)) if is_kept else tomllib.loads(text))
             scenario.check(names=not is_kept)
+        except tomllib.TOMLDecodeError as problem:
+            raise TidingsError(f"{path}{unreadable(problem, text)}") from None
         except (ValueError, TidingsError, RecursionError) as problem:
             raise TidingsError(f"{path}: {problem}") from None
         return scenario

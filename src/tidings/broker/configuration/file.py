@@ -37,9 +37,9 @@ import msgspec
 
 from tidings.broker.configuration.quantities import parse_duration, parse_size
 from tidings.broker.configuration.tokens import TokenEntries, TokenEntry, check_tokens, grants
-from tidings.broker.configuration.toml import described, line_of, nearest, unreadable
 from tidings.broker.tokens import Tokens
 from tidings.events import TidingsError
+from tidings.events.toml import described, line_of, nearest, unreadable
 from tidings.node import Settings
 from tidings.overlay import Role
 from tidings.protocol.addresses import Address, parse_address, parse_place

@@ -57,5 +57,7 @@ def check_tokens(name: str, entries: TokenEntries) -> None:
 
 def check_name(name: str) -> None:
     """`TidingsError` if a principal cannot be called so."""
-    if not name or "/" in name:
-        raise TidingsError(f"the name of whoever has a token has no `/` in it: {name!r}")
+    if not name or "/" in name or not name.isprintable():
+        raise TidingsError(
+            f"the name of whoever has a token has no `/` in it, and can be printed: {name!r}"
+        )
