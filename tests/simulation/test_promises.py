@@ -229,23 +229,23 @@ def test_a_promise_is_passed_on_behind_the_events_it_speaks_of() -> None:
 def test_a_promise_passed_on_before_the_events_it_speaks_of(patch: Patch) -> None:
     """The ticks that are told are right, but the times are those of what waits behind them."""
     sent: dict[str, int] = {}
-    held: list[tuple[Any, Event]] = []
+    held: list[list[tuple[Any, Event]]] = [[], []]
 
     def late(self: Node, neighbour: Any, event: Event) -> None:
         if self.name == "b1":
-            held.append((neighbour, event))
+            held[-1].append((neighbour, event))
         else:
             pass_on(self, neighbour, event)
 
     def early(self: Node, neighbour: Any, body: Any) -> None:
-        if self.name != "b1" or not isinstance(body, Silence):
+        if self.name != "b1" or not isinstance(body, Silence) or "b0" not in body.upto:
             send(self, neighbour, body)
             return
         send(self, neighbour, Silence({s: sent.get(s, 0) for s in body.upto}, body.complete))
-        for each, event in held:
+        for each, event in held.pop(0):  # what came before the silence before this one
             sent[event.stream] = event.tick
             pass_on(self, each, event)
-        held.clear()
+        held.append([])
 
     pass_on, send = Node.pass_on, Node.send
     patch(Node, "pass_on", late)
