@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tidings.delivery.logs import Logs
+from tidings.delivery.promises import Promises
 from tidings.events import Filter, Notification
 from tidings.protocol.host import Span
 from tidings.protocol.messages import Event, Fetch, Fetched
@@ -26,7 +27,7 @@ def test_thousands_of_parts_are_taken_one_after_the_other() -> None:
         return Fetch("paris", since, 0.0, Filter.all(), 1, ())
 
     nobody: Any = None  # is asked or told
-    logs = Logs(nobody, nobody, {"paris": Span()}, back)
+    logs = Logs(nobody, nobody, {"paris": Span()}, Promises(reserved=0.0), back)
     logs.part_limit = 10
     said = [Event("paris", n, Notification({"text": "x" * 20})) for n in range(1, count + 1)]
     logs.log.extend(said)

@@ -19,10 +19,12 @@ from hypothesis import strategies as st
 
 from tests.oracles import filters as oracle
 from tidings import Filter, Notification
+from tidings.delivery.promises import FOREVER
 from tidings.lakes import delta, order
 from tidings.lakes.filling import to_table
 from tidings.lakes.lake import Gap, Lake, LakeError
 from tidings.lakes.layout import FIXED, Archived, to_events
+from tidings.lakes.ledger import number_time, time_number
 from tidings.lakes.pruning import Window, may_match
 from tidings.lakes.search import Search
 
@@ -287,6 +289,23 @@ def test_readers_see_whole_commits_only_and_every_one_before(lake: Lake) -> None
         turn.release()
     writer.join()
     assert len(set(seen)) > 3
+
+
+def test_a_lake_knows_below_which_times_its_streams_are_complete(lake: Lake) -> None:
+    assert lake.complete() == {}
+    begin = {"paris": 1.7e9, "paris~2": 5.25}
+    lake.append(some(range(1, 4)), writer="a", version=1, complete=begin)
+    assert lake.complete() == begin
+    lake.append([], writer="a", version=2, complete={"paris": 1.6e9, "paris~2": FOREVER})
+    assert lake.complete() == {"paris": 1.7e9, "paris~2": FOREVER}  # it never goes back
+    assert not lake.append([], writer="a", version=2, complete={"paris": 1.8e9})
+    assert lake.complete()["paris"] == 1.7e9
+    assert lake.held() == {"paris": 3}
+
+
+@given(st.floats(0.0, 1e12))
+def test_a_time_in_the_ledger_is_never_later_than_what_was_promised(time: float) -> None:
+    assert time * (1 - 1e-15) - 2e-6 <= number_time(time_number(time)) <= time
 
 
 def test_what_is_held_outlives_the_log_of_single_commits(lake: Lake) -> None:

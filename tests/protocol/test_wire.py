@@ -129,7 +129,7 @@ BODIES = {
         st.dictionaries(ids, st.builds(Way, paths, texts, texts), max_size=3),
         cursors,
     ),
-    messages.Silence: st.builds(messages.Silence, cursors),
+    messages.Silence: st.builds(messages.Silence, cursors, st.dictionaries(ids, times)),
     messages.Heard: st.builds(messages.Heard, cursors),
     messages.Fetch: st.builds(
         messages.Fetch, ids, numbers, times, st.none() | filters, numbers, paths
@@ -180,7 +180,9 @@ MESSAGES = {
         st.booleans(),
     ),
     requests.Resend: st.builds(requests.Resend),
-    requests.Progress: st.builds(requests.Progress, ids, cursors, st.booleans()),
+    requests.Progress: st.builds(
+        requests.Progress, ids, cursors, st.booleans(), st.dictionaries(ids, times)
+    ),
     requests.Missed: st.builds(requests.Missed, ids, numbers, cursors, numbers),
     requests.Doubtful: st.builds(requests.Doubtful, ids, numbers),
     requests.Warned: st.builds(requests.Warned, ids, ids),
@@ -346,7 +348,8 @@ def test_tags_and_the_order_of_fields_are_fixed():
     }
     assert found == {
         1: "Attach subscriptions advertisements cursor instance epoch attempt name",
-        2: "Subscribe id filter durable since begun heard replace owner is_noted home doubts bulk",
+        2: "Subscribe id filter durable since begun heard replace owner is_noted home doubts bulk "
+        "times",
         3: "Unsubscribe id forget durable",
         4: "Acknowledge id cursor durable owner number",
         5: "Watch id filter",
@@ -359,7 +362,7 @@ def test_tags_and_the_order_of_fields_are_fixed():
         16: "Accepted id number epoch cursor begun doubts",
         17: "Refused id reason cursor stream position is_passing",
         18: "Resend ",
-        19: "Progress id cursor is_live",
+        19: "Progress id cursor is_live complete",
         20: "Missed id count cursor lost",
         21: "Interest id is_wanted",
         22: "Delivery event ids",
@@ -375,7 +378,7 @@ def test_tags_and_the_order_of_fields_are_fixed():
         44: "Differ table view buckets",
         45: "Repair table view buckets which content",
         46: "Streams view ways ticks",
-        47: "Silence upto",
+        47: "Silence upto complete",
         48: "Fetch stream since after filter number path",
         49: "Fetched stream number path since upto events is_live lost is_damaged",
         50: "Account view said ways",

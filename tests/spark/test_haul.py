@@ -237,7 +237,7 @@ def test_a_log_that_is_trimmed_while_it_is_archived_costs_only_what_is_gone(
 def test_a_log_that_is_trimmed_meanwhile_is_read_as_far_as_it_came(broker: BrokerProcess) -> None:
     count = 150_000  # some pieces, each of several batches
     with tidings.connect_sync(broker.url) as client:
-        client.publish_many({"n": n} for n in range(count))
+        client.publish_many({"n": n, "in": "a long log"} for n in range(count))
     reading = read_rows(Stretch("paris", 0, count, {}), Login(broker.url), EVERYTHING)
     ticks = next(reading).ticks
     broker.kill()

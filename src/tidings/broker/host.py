@@ -285,7 +285,7 @@ class Host:
 
     def _woken(self) -> None:
         self._wake_by(inf)
-        self.handle(Woken())
+        self.handle(Woken(time()))
 
     # -- the log -------------------------------------------------------------------------------
 

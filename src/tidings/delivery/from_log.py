@@ -19,6 +19,7 @@ from tidings.delivery.holdings import HOURS, USED
 from tidings.delivery.logs import Logs
 from tidings.delivery.names import CURSORS, DURABLES, GONE
 from tidings.delivery.own import OwnStream
+from tidings.delivery.promises import RESERVED, Promises
 from tidings.delivery.publishing import Publishing
 from tidings.delivery.quotas import Quota
 from tidings.delivery.readers import UNKNOWN, Client, Flow
@@ -35,6 +36,7 @@ from tidings.protocol.host import (
     Records,
     Reply,
     Span,
+    Sync,
     Trimmed,
     Unreadable,
 )
@@ -95,7 +97,8 @@ class FromLog(Delivery):
         """
         self._kernel, self._wants = kernel, wants
         self._progress = progress
-        self.logs = Logs(kernel, wants, logs, self._answered)
+        promises = Promises(RESERVED.found(stored, 0.0))
+        self.logs = Logs(kernel, wants, logs, promises, self._answered)
         self.reached = Reached(kernel, wants, self.logs, stored, instance=instance)
         self.doubts = Doubts(kernel, wants, self._tell_doubts)
         self.fetching = Fetching(kernel, self.reached, self.logs)
@@ -169,11 +172,14 @@ class FromLog(Delivery):
         return [self.publishing.quotas.step]
 
     def saved(self) -> Collection[Shelf[Any] | Single[Any]]:
-        own = (DURABLES, CURSORS, GONE, HEARD, IDENTITIES, DOUBTS, HOURS, USED)
+        own = (DURABLES, CURSORS, GONE, HEARD, IDENTITIES, DOUBTS, HOURS, USED, RESERVED)
         return *self.publishing.saved(), *own
 
     def kept(self) -> Mapping[str, Any]:
-        return self.doubts.kept() | self.subscriptions.names.kept() | self.publishing.kept()
+        reserved = self.logs.promises.reserved
+        own = {RESERVED.kind: reserved} if reserved else {}
+        names = self.subscriptions.names.kept()
+        return own | self.doubts.kept() | names | self.publishing.kept()
 
     def start(self, stored: Mapping[str, Any], time: float) -> None:
         self.reached.start()
@@ -381,20 +387,48 @@ class FromLog(Delivery):
                 if self.reading.is_ahead(flow, tick):
                     self.doubts.add()
                 flow.upto = tick
-        self._tell_silence(upto, besides=neighbour)
+                flow.complete = max(flow.complete, message.complete.get(stream, 0.0))
+        complete = {s: time for s, time in message.complete.items() if s in upto}
+        self._tell_silence(upto, complete, besides=neighbour)
 
-    def _tell_silence(self, upto: dict[str, int], besides: Neighbour | None = None) -> None:
+    def _tell_silence(
+        self, upto: dict[str, int], complete: dict[str, float], besides: Neighbour | None = None
+    ) -> None:
+        """Say it behind all that was passed on."""
         if upto:
             for neighbour in self._kernel.neighbours.values():
                 if neighbour is not besides and self._wants.is_told(neighbour):
-                    self._kernel.send(neighbour, Silence(upto))
+                    self._kernel.send(neighbour, Silence(upto, complete))
 
     def _beat(self) -> None:
         """Now and then: tell neighbours and clients how far everything is."""
         self.reached.beat(self._progress)
         silences = {own.stream: own.silence() for own in self.logs.own.values()}
-        self._tell_silence({s: tick for s, tick in silences.items() if tick is not None})
+        upto = {s: tick for s, tick in silences.items() if tick is not None}
+        complete = self._promise()
+        upto |= {stream: self.logs.logs[stream].last for stream in complete}
+        self._tell_silence(upto, complete)
         self.reading.telling.progress()
+
+    def _promise(self) -> dict[str, float]:
+        """The times below which the node's own streams are complete from now on.
+
+        If nobody is told, none: what is promised has to be on disk, once a second.
+        """
+        logs, neighbours = self.logs, self._kernel.neighbours.values()
+        is_told = any(self._wants.is_told(each) for each in neighbours)
+        if not is_told and not any(client.wants_times for client in self.clients.values()):
+            return {}
+        reservation = logs.promises.move(self._kernel.time)
+        if reservation is not None:
+            self._kernel.emit(reservation)
+            self._kernel.emit(Sync())
+        if not logs.promises.below:
+            return {}  # nobody has told the time
+        complete = {stream: logs.complete(stream) for stream in logs.logs}
+        for stream, time in complete.items():
+            self.reading.flows[stream].complete = time
+        return complete
 
     # -- doubts --------------------------------------------------------------------------------
 

@@ -35,9 +35,7 @@ class Holdings:
         """Which day it is, by the hours that the node has run."""
         return self.hours // DAY
 
-    def restore(
-        self, stored: Mapping[str, Any], names: Iterable[str], gone: Iterable[str]
-    ) -> None:
+    def restore(self, stored: Mapping[str, Any], names: Iterable[str], gone: Iterable[str]) -> None:
         """Take up what an earlier node had stored of the names that it has, and those it had."""
         self.hours = HOURS.found(stored, 0)
         for ages, known in ((self.durables, names), (self.gone, gone)):

@@ -260,9 +260,7 @@ class Homes:
         else:
             self._fetch(search, homes.pop(), knowing, latest)
 
-    def _fetch(
-        self, search: Search, home: str, knowing: dict[str, Sought], latest: int
-    ) -> None:
+    def _fetch(self, search: Search, home: str, knowing: dict[str, Sought], latest: int) -> None:
         """Have it given by its home; or, if that never got it, by who gave it away."""
         is_own = home in self._reached.ways.names
         if home in knowing or (is_own and search.name in self._names.saved):

@@ -7,6 +7,7 @@ from typing import Final
 
 from tidings.delivery.log import Log, size
 from tidings.delivery.own import OwnStream
+from tidings.delivery.promises import FOREVER, Promises
 from tidings.events import Notification
 from tidings.protocol.epochs import broker_of, epoch_of
 from tidings.protocol.host import Append, Damaged, Read, Records, Span, Trimmed, Unreadable
@@ -33,8 +34,10 @@ class Logs:
         kernel: Kernel,
         wants: Wants,
         spans: Mapping[str, Span],
+        promises: Promises,
         back: Callable[[Fetched], None],
     ) -> None:
+        """What is said from now on is of no time below what is promised."""
         self._kernel, self._wants = kernel, wants
         self._back = back
         self.logs: dict[str, Log[Event]] = {
@@ -45,6 +48,7 @@ class Logs:
         """The node's own streams, by name."""
         self.published = next(iter(self.own.values()))
         """What clients publish: the first of them."""
+        self.promises = promises
         self.reads: dict[int, Fetch] = {}
         """What is being read, and for whom."""
         self._old_reads: set[int] = set()
@@ -55,6 +59,11 @@ class Logs:
         self._number = 0
         self._recalled: dict[str, Span] = {}
         """What was known when the host was asked for what is kept."""
+
+    def complete(self, stream: str) -> float:
+        """The time below which one of the node's own streams is complete."""
+        is_closed = stream != self.own[broker_of(stream)].stream
+        return FOREVER if is_closed else self.promises.below
 
     @property
     def log(self) -> Log[Event]:
@@ -69,7 +78,7 @@ class Logs:
         publisher: str = "",
     ) -> list[Event]:
         """Say this in an own stream, with whether it goes to everybody. Kept at the next `Sync`."""
-        events = own.say(said, time)
+        events = own.say(said, max(time, self.promises.below))
         if events:
             self._kernel.emit(Append(tuple(events), publisher))
         return events
@@ -135,6 +144,7 @@ class Logs:
     def audit(self) -> Iterator[str]:
         """Whatever cannot be true of it between two inputs; what is only kept for speed goes."""
         self._rests.clear()
+        yield from self.promises.audit()
         for log in self.logs.values():
             yield from log.audit()
         latest = {broker_of(stream): stream for stream in sorted(self.logs, key=epoch_of)}

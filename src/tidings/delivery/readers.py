@@ -25,6 +25,7 @@ class Flow:
     """One stream as it comes to this node."""
 
     __slots__ = (
+        "complete",
         "fetch",
         "identity",
         "is_live",
@@ -41,6 +42,8 @@ class Flow:
         self.is_live = False
         self.upto = UNKNOWN
         """Everything up to this tick that is wanted here has come."""
+        self.complete = 0.0
+        """All that is earlier than this, and wanted here, has come."""
         self.identity = ""
         """Of the stream that it was when it came last; see `Way`."""
         self.told = UNTOLD
@@ -75,6 +78,7 @@ class Reader:
         "starts",
         "timed",
         "unreached",
+        "wants_times",
     )
 
     def __init__(self, session: str, id: str, filter: Filter) -> None:
@@ -88,6 +92,8 @@ class Reader:
         """Where it stands in each stream that it was brought into."""
         self.fetches: dict[str, int] = {}
         """Where it is `FETCHING`, under which number."""
+        self.wants_times = False
+        """Whether it is told below which times streams are complete."""
         self.begun = 0.0
         """The time from which it wants all of a stream that turns up later."""
         self.begins_now = False
@@ -123,7 +129,17 @@ class Reader:
 class Client:
     """A session, as far as it reads and publishes."""
 
-    __slots__ = ("attempt", "instance", "is_full", "progress", "publisher", "readers", "session")
+    __slots__ = (
+        "attempt",
+        "complete",
+        "instance",
+        "is_full",
+        "progress",
+        "publisher",
+        "readers",
+        "session",
+        "wants_times",
+    )
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -139,3 +155,7 @@ class Client:
         """It does not read."""
         self.progress: dict[str, int] = {}
         """What it was told last of how far the flows are."""
+        self.wants_times = False
+        """Whether one of its readers has asked below which times streams are complete."""
+        self.complete: dict[str, float] = {}
+        """What it was told last of that."""

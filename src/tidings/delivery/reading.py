@@ -120,6 +120,7 @@ class Reading:
         client = self.clients[reader.session]
         self.readers[reader] = self.telling.starting[reader] = None
         client.readers[reader.id] = reader
+        client.wants_times = client.wants_times or reader.wants_times
         self._by_filter.setdefault(reader.filter, {})[reader] = None
         self._wants.want(client.session, {reader.filter: 1}, {})
         streams = self._reached.ways.streams
@@ -330,7 +331,7 @@ class Reading:
                 if position > 0:
                     reason = _another(flow.stream, position)
                     self._end_at(reader, flow.stream, position, 0, reason)
-            flow.upto = UNKNOWN
+            flow.upto, flow.complete = UNKNOWN, 0.0
             self._reached.known[flow.stream] = 0
         flow.identity = identity
 

@@ -103,6 +103,7 @@ class Subscriptions(Starts, Keeper):
             self._reply(session.name, Doubtful(body.id, self._doubts.count))
         reader = Reader(session.name, body.id, body.filter)
         reader.addressee = body.bulk or ""
+        reader.wants_times = body.times
         _place(reader, body, saved, time, self._margin)
         if body.durable is not None:
             self._take(reader, body.durable, saved, body)

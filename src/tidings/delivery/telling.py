@@ -73,7 +73,8 @@ class Telling:
             self.reply(reader, Accepted(reader.id, cursor=cursor, begun=begun, doubts=doubts))
         if is_live is not reader.is_live:
             reader.is_live = is_live
-            self.reply(reader, Progress(reader.id, dict(cursor), is_live))
+            complete = self._complete(reader) if is_live else {}
+            self.reply(reader, Progress(reader.id, dict(cursor), is_live, complete))
 
     def _begin_out_of_reach(self, reader: Reader) -> None:
         """What begins now begins behind what was heard of a stream that cannot be reached."""
@@ -100,18 +101,33 @@ class Telling:
     def progress(self) -> None:
         """How far everything is, to all clients that have not been told that yet."""
         cursor = {s: f.upto for s, f in self._flows.items() if f.is_live}
+        complete = {s: f.complete for s, f in self._flows.items() if f.is_live and f.complete}
         for name, client in self._clients.items():
             if client.readers and not client.is_full:
                 news = {s: t for s, t in cursor.items() if t > client.progress.get(s, -1)}
-                if news:
+                times: dict[str, float] = {}
+                if client.wants_times:
+                    told = client.complete
+                    times = {s: t for s, t in complete.items() if t > told.get(s, 0.0)}
+                    told.update(times)
+                if news or times:
                     client.progress.update(news)
-                    self._kernel.emit(Reply(name, Progress("", news, True)))
+                    self._kernel.emit(Reply(name, Progress("", news, True, times)))
+
+    def _complete(self, reader: Reader) -> dict[str, float]:
+        """The times below which a reader that is live has been told everything, if it asks."""
+        if not reader.wants_times:
+            return {}
+        followed = [flow for s, flow in self._flows.items() if flow.is_live and reader.follows(s)]
+        return {flow.stream: flow.complete for flow in followed if flow.complete}
 
     def mend(self) -> None:
         """What cannot have been told is told anew."""
         for client in self._clients.values():
             told, flows = client.progress.items(), self._flows
             client.progress = {s: t for s, t in told if s in flows and t <= flows[s].upto}
+            times = client.complete.items()
+            client.complete = {s: t for s, t in times if s in flows and t <= flows[s].complete}
 
     def audit(self, flows: Mapping[str, Flow], clients: Mapping[str, Client]) -> Iterator[str]:
         """Whether it tells of these."""

@@ -18,7 +18,15 @@ from tidings.lakes.errors import LakeError
 from tidings.lakes.files import Written
 from tidings.lakes.filling import to_table
 from tidings.lakes.layout import EVERYTHING, FIXED, Archived, Happened
-from tidings.lakes.ledger import GAP, STREAM, WRITER, Ledger, Outdated
+from tidings.lakes.ledger import (
+    COMPLETE,
+    GAP,
+    STREAM,
+    WRITER,
+    Ledger,
+    Outdated,
+    time_number,
+)
 from tidings.lakes.naming import Naming
 from tidings.lakes.search import schema_of
 from tidings.lakes.view import Gap, View
@@ -93,6 +101,13 @@ class Lake:
         """How far it is: of each stream, the tick up to which it has all that it is to have."""
         return self.snapshot().held()
 
+    def complete(self) -> dict[str, float]:
+        """Of some streams, the time, in seconds since 1970, below which it has all that will come.
+
+        What it has of them lies up to the tick that `held` says.
+        """
+        return self.snapshot().complete()
+
     def gaps(self) -> list[Gap]:
         """What it knows to be missing, as it was not kept for long enough."""
         return self.snapshot().gaps()
@@ -107,12 +122,14 @@ class Lake:
         *,
         held: Mapping[str, int] | None = None,
         gaps: Sequence[Gap] = (),
+        complete: Mapping[str, float] | None = None,
     ) -> bool:
         """Add events, exactly once: False if `writer` has appended this version or a later one.
 
         A writer's versions rise from 1 on. All becomes visible at once or, if the process dies
         before, not at all; then append it again, under the same version. `held` is how far the
-        lake is with these events, if that is further than the last of them.
+        lake is with these events, if that is further than the last of them; and `complete` below
+        which time that is all of a stream, where its broker has promised it.
 
         `LakeError` if an event is from before what the lake holds: it would be there twice.
         """
@@ -127,7 +144,7 @@ class Lake:
         if twice := _twice(first, view.held()):
             raise LakeError(twice)
         written = [self._admitted(events)] if events else []
-        return self.commit(written, writer, version, held=place, gaps=gaps)
+        return self.commit(written, writer, version, held=place, gaps=gaps, complete=complete)
 
     def _admitted(self, events: Sequence[Happened]) -> Written:
         for _ in range(_ATTEMPTS):
@@ -174,6 +191,7 @@ class Lake:
         *,
         held: Mapping[str, int],
         gaps: Sequence[Gap] = (),
+        complete: Mapping[str, float] | None = None,
     ) -> bool:
         """Add rows that were written and admitted, as `append` adds events.
 
@@ -194,6 +212,7 @@ class Lake:
                 raise LakeError(twice)
             changes = {WRITER + writer: version}
             changes |= {STREAM + s: t for s, t in held.items() if t > before.get(s, 0)}
+            changes |= _later(complete or {}, view.complete())
             changes |= {f"{GAP}{gap.stream}/{gap.after}": gap.upto for gap in gaps}
             try:
                 delta.commit(self.path, view.table, written, changes)
@@ -278,6 +297,12 @@ def _other(filter: Filter, wanted: Filter) -> str:
         f"was made for {str(filter)!r}: of {str(wanted)!r}, it lacks what has passed. Use another "
         "lake"
     )
+
+
+def _later(complete: Mapping[str, float], before: Mapping[str, float]) -> dict[str, int]:
+    """The times that are later than what is known, as numbers."""
+    later = {s: t for s, t in complete.items() if t > before.get(s, 0.0)}
+    return {COMPLETE + stream: time_number(time) for stream, time in later.items()}
 
 
 def _twice(first: Mapping[str, int], held: Mapping[str, int]) -> str | None:

@@ -1,11 +1,12 @@
 """The ledger: the numbers that a Delta table keeps for those who write to it.
 
 Delta keeps a number for each application, changed together with the rows of a commit or not at all,
-and refuses a commit if somebody else has changed one of its numbers meanwhile. A lake keeps three
+and refuses a commit if somebody else has changed one of its numbers meanwhile. A lake keeps four
 sorts of them, told apart by the beginning of their names::
 
     writer/NAME         the last version that was appended under this name
     stream/NAME         the tick up to which the lake holds a stream
+    complete/NAME       the time below which that is all of the stream, in microseconds since 1970
     gap/NAME/TICK       what follows this tick of a stream is missing, up to that one
 """
 
@@ -17,10 +18,12 @@ from typing import Any, Final
 import msgspec
 import pyarrow.parquet as pq
 
+from tidings.delivery.promises import FOREVER
 from tidings.lakes.errors import LakeError
 
 WRITER: Final = "writer/"
 STREAM: Final = "stream/"
+COMPLETE: Final = "complete/"
 GAP: Final = "gap/"
 
 
@@ -74,6 +77,29 @@ class Ledger:
                 if row["appId"] is not None:
                     numbers[row["appId"]] = row["version"]
         return numbers, version
+
+
+def time_number(seconds: float) -> int:
+    """A time as a number; what is complete below it is complete below an earlier one, too.
+
+    >>> time_number(1.7e9), number_time(time_number(1.7e9)), number_time(time_number(FOREVER))
+    (1700000000000000, 1700000000.0, 1e+300)
+    """
+    if seconds * 1e6 >= _LAST:
+        return _LAST
+    number = int(seconds * 1e6)
+    while number / 1e6 > seconds:  # it was rounded up
+        number -= 1
+    return number
+
+
+def number_time(number: int) -> float:
+    """The time that a number stands for."""
+    return FOREVER if number >= _LAST else number / 1e6
+
+
+_LAST: Final = 2**63 - 1
+"""The largest number that there is; as a time, it is for ever."""
 
 
 def _numbers_of_commit(commit: Path) -> dict[str, int]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from tidings.events import Filter
 from tidings.lakes.joining import Joint, joints
 from tidings.lakes.layout import Archived
-from tidings.lakes.ledger import GAP, STREAM, WRITER
+from tidings.lakes.ledger import COMPLETE, GAP, STREAM, WRITER, number_time
 from tidings.lakes.order import in_order
 from tidings.lakes.pruning import Window
 from tidings.lakes.search import Search, schema_of
@@ -47,6 +47,11 @@ class View:
     def held(self) -> dict[str, int]:
         """Of each stream, the tick up to which the lake has all that it is to have."""
         return _named(STREAM, self._numbers)
+
+    def complete(self) -> dict[str, float]:
+        """Of some streams, the time below which that is all there will ever be: see `promises`."""
+        found = _named(COMPLETE, self._numbers)
+        return {stream: number_time(number) for stream, number in found.items()}
 
     def gaps(self) -> list[Gap]:
         """What is known to be missing, as it was not kept for long enough."""

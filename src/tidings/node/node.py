@@ -115,6 +115,8 @@ class Node:
         self._own: dict[str, Callable[[Deliver | Reply], None]] = {}
         """The node's own sessions, and who hears what a client would."""
         self._order = 0
+        self.time = 0.0
+        """See `Kernel`."""
         self._recollection: Recollection | None = None
         self._recalls = 0
         """Times that the host was asked for what it knows."""
@@ -321,8 +323,9 @@ class Node:
 
     # -- what happens --------------------------------------------------------------------------
 
-    def _woken(self, _: Woken) -> None:
+    def _woken(self, input: Woken) -> None:
         self._wake_at = inf
+        self.time = input.time
         self._timers.run(self.now)
 
     def _requested(self, input: Request) -> None:

@@ -64,6 +64,9 @@ class LinkDown(msgspec.Struct, frozen=True):
 class Woken(msgspec.Struct, frozen=True):
     """The time that the node asked to be woken at has come."""
 
+    time: float = 0.0
+    """Seconds since 1970, for what is promised of the streams; may jump. 0 if that is not known."""
+
 
 class Full(msgspec.Struct, frozen=True):
     """A client does not read what it is sent: send it no more events until it has."""

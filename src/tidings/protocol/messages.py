@@ -151,6 +151,8 @@ class Silence(msgspec.Struct, frozen=True, array_like=True, tag=47):
     """Whatever the receiver wants of these streams up to these ticks, it has been sent."""
 
     upto: dict[str, int]
+    complete: dict[str, Time] = {}
+    """For some of them, a time: whatever is earlier lies up to that tick; see `promises`."""
 
 
 class Heard(msgspec.Struct, frozen=True, array_like=True, tag=51):

@@ -85,6 +85,10 @@ class Kernel(Protocol):
         """Seconds since some moment; never less than before."""
 
     @property
+    def time(self) -> float:
+        """The time of day when the node was last woken, in seconds since 1970; may jump."""
+
+    @property
     def incarnation(self) -> int:
         """Larger than that of any earlier node of this name."""
 

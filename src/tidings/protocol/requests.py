@@ -7,6 +7,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from tidings.events import Filter, Notification
+from tidings.protocol.messages import Time
 
 ACCESS: Final = "access"
 """The id of a refusal to let a client or broker in, which need not try again as it is."""
@@ -78,6 +79,9 @@ class Subscribe(msgspec.Struct, frozen=True, array_like=True, tag=2):
     bulk: str | None = None
     """The bulk subscription whose copies are wanted. Else no copy is heard: see
     `delivery.copies`."""
+    times: bool = False
+    """Whether to be told, also while nothing happens, below which time each stream is complete:
+    see `Progress.complete`."""
 
 
 class Unsubscribe(msgspec.Struct, frozen=True, array_like=True, tag=3):
@@ -211,6 +215,9 @@ class Progress(msgspec.Struct, frozen=True, array_like=True, tag=19):
     cursor: Cursor
     is_live: bool
     """Whether it has caught up in every stream that can be reached."""
+    complete: dict[str, Time] = {}
+    """For some streams, the time below which it has been told everything, for good; told only if
+    it is live, and to whoever has asked for `Subscribe.times`."""
 
 
 class Missed(msgspec.Struct, frozen=True, array_like=True, tag=20):

@@ -77,6 +77,8 @@ class Reading:
         """It ends when it has been accepted; and is to be forgotten then, if true."""
         self.noted: Cursor = {}
         """Where it was when it last acknowledged something late."""
+        self.complete: dict[str, float] = {}
+        """The time below which it was told that it has heard everything of a stream."""
 
 
 class Client:
@@ -297,7 +299,7 @@ class Client:
         reading.is_live = False
         name = None if reading.durable is None else reading.durable.name
         wanted = Subscribe(
-            reading.id, course.filter, name, owner=reading.owner, doubts=reading.doubts
+            reading.id, course.filter, name, owner=reading.owner, doubts=reading.doubts, times=True
         )
         if reading.is_placed:
             if course.start.is_now and not reading.is_accepted:
@@ -533,6 +535,7 @@ class Client:
             reading = self.readings.get(id)
             if reading is not None:
                 reading.is_placed = True
+                self.checks.in_time(reading, effect.event)
                 reading.course.heard(effect.event)
 
     # -- answers -------------------------------------------------------------------------------
@@ -676,6 +679,7 @@ class Client:
         for reading in readings:
             reading.is_placed = True
             reading.course.told(answer.cursor)
+            self.checks.completed(reading, answer.complete)
 
 
 def _filter(filter: Filter | str) -> Filter:

@@ -5,7 +5,8 @@
 - A subscription hears of every stream exactly what matches, from where it began, in order: see
   `courses`. What a client did not read is counted exactly; what it acknowledged it is not told
   again, and what it did not, it is.
-- Progress passes over nothing, and a cursor given back continues where it was.
+- Progress passes over nothing, and a cursor given back continues where it was. Below a time to
+  which a stream was said to be complete, nothing more of it is heard.
 - A stream that went back has lost its end, and whoever was beyond is told; all others hear what is
   left of it, and all of the one that comes after. No tick ever has two contents.
 - A durable subscription lives at one node, as far as nodes could ask each other.
@@ -20,7 +21,7 @@ an event when nothing is under way hears it, as long as no broker and no link ha
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
@@ -36,7 +37,7 @@ from tidings.simulation.truth import Logs, Said, Truth
 from tidings.simulation.violation import Violation
 
 if TYPE_CHECKING:
-    from tidings.simulation.clients import Client
+    from tidings.simulation.clients import Client, Reading
     from tidings.simulation.simulation import Simulation
 
 PERFECT: Final = ("simple", "identity", "covering", "merging", "imperfect:1")
@@ -103,6 +104,26 @@ class Guarantees:
             self.agreement.note(node)
             self.agreement.check(node)
 
+    def completed(self, reading: Reading, complete: Mapping[str, float]) -> None:
+        """A client is told below which times streams are complete."""
+        for stream, time in complete.items():
+            if time < reading.complete.get(stream, 0.0):
+                self._fail_of(stream, f"{reading.course.name} is told less of {stream} than before")
+            reading.complete[stream] = max(time, reading.complete.get(stream, 0.0))
+
+    def in_time(self, reading: Reading, event: Event) -> None:
+        """A client hears an event."""
+        below = reading.complete.get(event.stream, 0.0)
+        if event.time < below:
+            place = f"{event.stream}:{event.tick} of time {event.time}"
+            what = f"{place}, though the stream was complete below {below}"
+            self._fail_of(event.stream, f"{reading.course.name} hears {what}")
+
+    def _fail_of(self, stream: str, what: str) -> None:
+        """It does not hold of a stream, unless that went back without a trace."""
+        if broker_of(stream) not in self._older:
+            self.fail(what)
+
     # -- what goes wrong -----------------------------------------------------------------------
 
     def unsettled(self) -> None:
@@ -133,6 +154,7 @@ class Guarantees:
                 client.last = self._said.lengths()
             for reading in client.readings.values():
                 reading.course.excuse()
+                reading.complete.clear()
         for durable in self._durables.values():
             durable.is_wild = True
         for known in (self._numbers, self._authors, self._accepted, self._refused, self._declined):

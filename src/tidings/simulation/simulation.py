@@ -124,12 +124,20 @@ class Simulation:
         seed: int = 0,
         conditions: Conditions | None = None,
         is_harsh: bool = False,
+        has_pulse: bool = False,
     ) -> None:
-        """In a harsh one, clocks are wrong, disks slow and memories small: see `Hardships`."""
+        """In a harsh one, clocks are wrong, disks slow and memories small: see `Hardships`.
+
+        In one that has a pulse, nodes know the time of day also while nothing happens, so that
+        they promise times, every beat: such a network is never at rest.
+        """
+        self._has_pulse = has_pulse
         self.topology = topology
         self.settings = settings or Settings()
         self.random = Random(seed)
         self.hardships = Hardships(seed, topology.nodes, self.settings) if is_harsh else None
+        self.clocks = {} if self.hardships is None else self.hardships.clocks
+        """The time of day when it begins, as the clock of each node has it; it may be set anew."""
         self.now = 0.0
         self.steps = 0
         self.traffic = Traffic()
@@ -184,8 +192,7 @@ class Simulation:
 
     def time(self, node: str) -> float:
         """The time of day that a node's clock shows, right or wrong."""
-        clocks = {} if self.hardships is None else self.hardships.clocks
-        return clocks.get(node, 0.0) + self.now
+        return self.clocks.get(node, 0.0) + self.now
 
     @property
     def skew(self) -> float:
@@ -354,7 +361,7 @@ class Simulation:
         """Wake a node, whatever it remembers of its timers."""
         if self.nodes.get(name) is node:
             self.at(self.now + self.settings.check, self._nudge, name, node)
-            self._handle(name, Woken())
+            self._handle(name, self._woken(name))
 
     def _perform(self, name: str, effects: list[Effect]) -> None:
         commits = self.commits.get(name)
@@ -450,9 +457,12 @@ class Simulation:
         store.trim(stream, first)
         self._handle(name, Trimmed(stream, store.firsts[stream]))
 
+    def _woken(self, name: str) -> Woken:
+        return Woken(self.time(name) if self._has_pulse else 0.0)
+
     def _wake(self, name: str, at: float) -> None:
         if self._wakes.get(name) == at and name in self.nodes:
-            self._handle(name, Woken())
+            self._handle(name, self._woken(name))
 
     def crash(self, name: str) -> None:
         """A node is gone, with all it had not synced."""
