@@ -35,9 +35,7 @@ class Holdings:
         """Which day it is, by the hours that the node has run."""
         return self.hours // DAY
 
-    def restore(
-        self, stored: Mapping[str, Any], names: Iterable[str], gone: Iterable[str]
-    ) -> None:
+    def restore(self, stored: Mapping[str, Any], names: Iterable[str], gone: Iterable[str]) -> None:
         """Take up what an earlier node had stored of the names that it has, and those it had."""
         self.hours = HOURS.found(stored, 0)
         for ages, known in ((self.durables, names), (self.gone, gone)):
@@ -71,6 +69,10 @@ class Holdings:
     def idle(self) -> Iterator[str]:
         """The durable subscriptions that have been unused for long enough to warn about."""
         return self.durables.unused(before=self.day - IDLE + 1)
+
+    def idle_days(self, name: str) -> int:
+        """For how many days nobody has used a durable subscription."""
+        return self.day - self.durables.day(name, self.day)
 
     def expired(self, ages: Ages) -> list[str]:
         """The names that have been unused for long enough to be forgotten."""

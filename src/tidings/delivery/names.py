@@ -98,9 +98,7 @@ class Names:
             stored
         ):
             cursor = dict(cursors.get(name, {}))
-            self.saved[name] = Saved(
-                filter_, cursor, begun, owner, doubts, epoch, proof, is_paused
-            )
+            self.saved[name] = Saved(filter_, cursor, begun, owner, doubts, epoch, proof, is_paused)
         for name, (to, epoch, wanted, cursor, begun, owner, doubts, is_paused) in GONE.found(
             stored
         ):

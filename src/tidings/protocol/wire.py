@@ -38,7 +38,15 @@ from tidings.protocol.records import (
     unpack_rows,
     unpack_value,
 )
-from tidings.protocol.requests import ACCESS, SESSION, Answer, Publish, RequestBody, Subscribe
+from tidings.protocol.requests import (
+    ACCESS,
+    SESSION,
+    Adjust,
+    Answer,
+    Publish,
+    RequestBody,
+    Subscribe,
+)
 
 __all__ = [
     "ACCESS",
@@ -240,6 +248,7 @@ class MessageDecoder(records.RecordDecoder):
             _Delivery: lambda m: Delivery(self._event(m.event), m.ids),
             _Frame: self._frame,
             Subscribe: _with_its_times,
+            Adjust: _with_its_time,
             Hello: _of_this_version,
             Welcome: _of_this_version,
         }
@@ -282,6 +291,12 @@ class MessageDecoder(records.RecordDecoder):
 
 def _with_its_times(message: Subscribe) -> Subscribe:
     if message.since != message.since or message.begun != message.begun:
+        raise WireError("a time is a number, not NaN")
+    return message
+
+
+def _with_its_time(message: Adjust) -> Adjust:
+    if message.since != message.since:
         raise WireError("a time is a number, not NaN")
     return message
 

@@ -68,9 +68,7 @@ class Learning(Part):
     def _listen(self, time: float, since: Cursor | None = None) -> None:
         assert self.session is not None
         durable = SESSION if self._is_durable else None
-        wanted = Subscribe(
-            _ID, WANTED, durable=durable, since=since, replace=True, home="here"
-        )
+        wanted = Subscribe(_ID, WANTED, durable=durable, since=since, replace=True, home="here")
         self._kernel.ask(self.session, wanted, time)
 
     def audit(self, sessions: Collection[Session]) -> Iterator[str]:
