@@ -13,6 +13,7 @@ import pytest
 
 import tidings
 from tests.network.brokers import LINE, PATIENCE, Network
+from tidings.broker.store.backup import back_up, restore
 
 pytestmark = pytest.mark.slow
 
@@ -208,5 +209,33 @@ def test_what_is_paused_stays_so_where_it_goes(tmp_path: Path) -> None:
                     await events.get(0.3)
                 await second.resume("desk")
                 assert await numbers(events, 1) == [1]
+
+    asyncio.run(run())
+
+
+def test_a_store_that_was_restored_does_not_serve_what_it_gave_away_since(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with Network(tmp_path, (("a", "b"),)) as network:
+            await network.agreed()
+            async with tidings.connect(network["b"].url) as publisher:
+                async with (
+                    tidings.connect(network["a"].url) as first,
+                    first.subscribe("n > 0", durable="desk") as events,
+                ):
+                    await publisher.publish_many({"n": n} for n in range(1, 4))
+                    await (await events.get(PATIENCE)).ack()
+                back_up(network["a"].store, tmp_path / "backup.db")
+                async with publisher.subscribe("n > 0", durable="desk") as events:
+                    assert await numbers(events, 1) == [2]
+                    await (await events.get(PATIENCE)).ack()
+                network["a"].kill()
+                restore(tmp_path / "backup.db", network["a"].store, replace=True)
+                await network["a"].start()
+                async with (
+                    tidings.connect(network["a"].url) as again,
+                    again.subscribe("n > 0", durable="desk") as events,
+                ):
+                    await publisher.publish({"n": 4})
+                    assert await numbers(events, 1) == [4], "not 2, as the backup has it"
 
     asyncio.run(run())

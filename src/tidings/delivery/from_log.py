@@ -378,6 +378,7 @@ class FromLog(Delivery):
         self.reached.begin(own)
         self.reading.begin_own(stream)
         self.reached.tell_all([stream])
+        self.subscriptions.doubt_names()
         for reader in list(self.reading.readers):
             self.reading.follow_epochs(reader, [stream])
             self.reading.begin(reader, stream)

@@ -233,11 +233,11 @@ class Reading:
             del self._by_filter[reader.filter]
         self._standing.forget(reader, self.flows.values())
 
-    def end(self, reader: Reader, reason: str) -> None:
-        """It may not go on."""
+    def end(self, reader: Reader, reason: str, *, is_passing: bool = False) -> None:
+        """It may not go on; or not for now."""
         self.telling.missed(reader)
         self.remove(reader)
-        self.telling.reply(reader, Refused(reader.id, reason))
+        self.telling.reply(reader, Refused(reader.id, reason, is_passing=is_passing))
 
     def _end_too_old(self, reader: Reader, message: Fetched, position: int) -> None:
         """What comes next for a reader is no longer kept, cannot be read, or is not what it was."""

@@ -39,6 +39,7 @@ _STRANGERS: Final = 1_000
 """Streams that a cursor from elsewhere may name, of which the node has never heard."""
 _TAKEN: Final = "somebody else has taken this durable subscription over"
 _SET: Final = "this durable subscription was set to another place; subscribe again to go on there"
+_DOUBTED: Final = "this broker's store went back: it asks whether the subscription lives elsewhere"
 _UNKNOWN: Final = "no broker knows this durable subscription any more: it was forgotten"
 
 
@@ -148,6 +149,15 @@ class Subscriptions(Starts, Keeper):
             reader.starts = {}
         else:
             self.names.take(name, saved._replace(filter=reader.filter, owner=body.owner))
+
+    def doubt_names(self) -> None:
+        """The store has gone back: names may have been given away since. Who reads one asks again,
+        and goes on once that is known."""
+        for name, reader in list(self._durable.items()):
+            if self._reading.clients[reader.session].session.is_own:
+                self.names.take(name, self.saved[name])  # a node's own are given to nobody
+            else:
+                self._reading.end(reader, _DOUBTED, is_passing=True)
 
     # -- what other nodes ask ------------------------------------------------------------------
 
