@@ -6,20 +6,20 @@ delivered in any order, twice, or not at all; of what they store, what was not s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from tidings.delivery.homes import Homes
+from tidings.delivery.homes import Errand, Homes
 from tidings.delivery.names import CURSORS, DURABLES, GONE, Names, Saved
 from tidings.events import Filter
 from tidings.protocol.host import Reply, Store, Sync
 from tidings.protocol.messages import Move, Moved, Seek, Sought
 from tidings.protocol.parts import Kernel, Session
-from tidings.protocol.requests import Acknowledge, Refused, Subscribe, Unsubscribe
+from tidings.protocol.requests import Acknowledge, Refused, Subscribe
 
 NAMES = ("a", "b", "c")
 DESK = "desk"
@@ -79,7 +79,10 @@ class Place:
         self.reader = body.owner
         self.emit(Reply(session.name, cast(Any, dict(saved.cursor))))
 
-    def carry_out(self, session: Session, body: Acknowledge | Unsubscribe) -> None:
+    def carry_out(self, session: Session, body: Acknowledge | Errand) -> None:
+        raise NotImplementedError
+
+    def done(self, body: Errand) -> str | None:
         raise NotImplementedError
 
     def withheld(self, message: Move) -> str | None:
@@ -280,8 +283,8 @@ def run(seed: int, steps: int = 150) -> World:
 
 
 @pytest.fixture
-def patch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Any, str, Any], None]]:
-    yield monkeypatch.setattr
+def patch(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any, str, Any], None]:
+    return monkeypatch.setattr
 
 
 @pytest.mark.parametrize("seeds", range(10))

@@ -105,6 +105,12 @@ notifications = st.one_of(
 mores = st.builds(More, texts, times, numbers, st.none() | texts, st.booleans())
 events = st.builds(Event, ids, numbers, notifications, st.booleans(), times, st.none() | mores)
 
+since = st.one_of(st.none(), st.just("begin"), times, cursors)
+held = st.builds(
+    *(requests.Held, ids, ids, filters, cursors, cursors),
+    *(st.booleans(), st.booleans(), numbers),
+)
+adjusts = st.builds(requests.Adjust, ids, ids, since, st.none() | st.booleans())
 BODIES = {
     messages.Event: events,
     messages.Update: st.builds(
@@ -140,6 +146,12 @@ BODIES = {
         *(st.booleans(), st.booleans(), st.booleans()),
     ),
     messages.Doubt: st.builds(messages.Doubt, cursors),
+    messages.Inquiry: st.builds(messages.Inquiry, ids, texts, numbers, paths),
+    messages.Inquired: st.builds(
+        messages.Inquired, numbers, paths, st.lists(held, max_size=3).map(tuple)
+    ),
+    messages.Charge: st.builds(messages.Charge, ids, numbers, numbers, paths, adjusts),
+    messages.Charged: st.builds(messages.Charged, numbers, paths, st.booleans(), texts),
     messages.Account: st.builds(messages.Account, views, numbers, st.none() | numbers),
     messages.Seek: st.builds(messages.Seek, ids, texts, numbers, paths),
     messages.Sought: st.builds(
@@ -154,7 +166,6 @@ BODIES = {
         *(times, texts, numbers, st.booleans()),
     ),
 }
-since = st.one_of(st.none(), st.just("begin"), times, cursors)
 named = st.dictionaries(ids, filters, max_size=3)
 MESSAGES = {
     requests.Attach: st.builds(requests.Attach, named, named, cursors),
@@ -169,6 +180,11 @@ MESSAGES = {
     ),
     requests.Renew: st.builds(requests.Renew, numbers),
     requests.Detach: st.builds(requests.Detach, st.booleans()),
+    requests.Inquire: st.builds(requests.Inquire, ids, texts),
+    requests.Adjust: adjusts,
+    requests.Durables: st.builds(
+        requests.Durables, ids, st.lists(held, max_size=3).map(tuple), paths
+    ),
     requests.Accepted: st.builds(requests.Accepted, ids, numbers),
     requests.Refused: st.builds(
         requests.Refused,
@@ -254,7 +270,7 @@ def test_no_message_was_forgotten():
             if issubclass(found, msgspec.Struct) and found.__module__ == module.__name__
         }
 
-    assert structs(requests) <= MESSAGES.keys()
+    assert structs(requests) - {requests.Held} <= MESSAGES.keys()
     assert structs(messages) - MESSAGES.keys() - {More, Way} == BODIES.keys()
 
 
@@ -359,6 +375,8 @@ def test_tags_and_the_order_of_fields_are_fixed():
         9: "Renew digest",
         10: "Detach forget",
         11: "Copy id stream after upto",
+        12: "Inquire id principal",
+        13: "Adjust id durable since is_paused",
         16: "Accepted id number epoch cursor begun doubts",
         17: "Refused id reason cursor stream position is_passing",
         18: "Resend ",
@@ -368,6 +386,7 @@ def test_tags_and_the_order_of_fields_are_fixed():
         22: "Delivery event ids",
         23: "Copied id blocks upto last",
         24: "Doubtful id doubts",
+        26: "Durables id found unasked",
         30: "Warned id reason",
         32: "Frame sender receiver number received body",
         33: "Offer number root beat distance parent instance",
@@ -391,6 +410,10 @@ def test_tags_and_the_order_of_fields_are_fixed():
         62: "Ping number",
         63: "Pong number",
         64: "Move stream durable epoch number path filter owner",
+        66: "Inquiry stream principal number path",
+        67: "Inquired number path found",
+        68: "Charge stream epoch number path body",
+        69: "Charged number path is_there refusal",
         65: "Moved number path epoch refusal filter cursor begun owner doubts is_paused",
     }
 

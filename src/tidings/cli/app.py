@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from tidings.cli.commands import brokers, filters, pipeline, simulations, stores
+from tidings.cli.commands import brokers, durables, filters, pipeline, simulations, stores
 from tidings.cli.options import group
 
 app = group(
@@ -48,6 +48,7 @@ for each in (filters, brokers, simulations):
     app.add_typer(each.commands)
 app.add_typer(pipeline.commands, name="pipeline")
 app.add_typer(stores.commands, name="store")
+app.add_typer(durables.commands, name="durables")
 
 
 def have_streams() -> None:

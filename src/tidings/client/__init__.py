@@ -7,6 +7,7 @@ A client knows the words of the protocol, but nothing of how a node does what it
 """
 
 from tidings.client.client import Client, connect
+from tidings.client.durables import Durable, DurablesFound
 from tidings.client.errors import (
     AccessDenied,
     AdvertisementRefused,
@@ -41,6 +42,8 @@ __all__ = [
     "ConnectionFailed",
     "ConnectionTimedOut",
     "CursorTooOld",
+    "Durable",
+    "DurablesFound",
     "Event",
     "Fenced",
     "Login",

@@ -16,9 +16,11 @@ from collections.abc import (
     Mapping,
 )
 from contextlib import suppress
+from datetime import timedelta
 from typing import Any, Final, Literal
 
 from tidings.client.dialling import PATIENCE, Dialler, OnStatus
+from tidings.client.durables import DurablesFound, described
 from tidings.client.errors import (
     AdvertisementRefused,
     RequestRefused,
@@ -251,6 +253,42 @@ class Client(ClientState):
         asked = self._host.session.forget(durable)
         await self._granted(asked, SubscriptionRefused)
         return asked.number > 0
+
+    async def durables(self) -> DurablesFound:
+        """All durable subscriptions of this principal, wherever in the network they live."""
+        self._host.check()
+        asked = self._host.session.inquire()
+        await self._granted(asked, RequestRefused)
+        assert asked.found is not None
+        return DurablesFound(tuple(map(described, asked.found.found)), asked.found.unasked)
+
+    async def seek(self, durable: str, since: Beginning) -> None:
+        """Set a durable subscription back or ahead, wherever it lives.
+
+        `since` is a time, how long ago, `"begin"` or `"now"`, for all streams; or a cursor, for
+        those that it names. Whoever reads it hears `SubscriptionRefused`, and subscribes again to
+        go on there. What was acknowledged before does not count any more.
+        """
+        found = beginning(timedelta() if since == "now" else since)
+        if found is None:
+            raise TidingsError('say where it is to go on: "now", "begin", a time or a cursor')
+        await self._adjusted(self._host.session.adjust(durable, since=found))
+
+    async def pause(self, durable: str) -> None:
+        """Have a durable subscription told nothing from now on, wherever it lives.
+
+        Who reads it goes on doing so, and hears nothing; what was on its way still comes. It lasts
+        over all connections and restarts, until `resume`.
+        """
+        await self._adjusted(self._host.session.adjust(durable, is_paused=True))
+
+    async def resume(self, durable: str) -> None:
+        """Let a paused durable subscription go on behind what it was told."""
+        await self._adjusted(self._host.session.adjust(durable, is_paused=False))
+
+    async def _adjusted(self, asked: DurableRequest) -> None:
+        self._host.check()
+        await self._granted(asked, SubscriptionRefused)
 
     def subscribe(
         self,

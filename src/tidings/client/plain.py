@@ -22,6 +22,7 @@ from tidings.client.belt import Belt
 from tidings.client.client import Client, connect
 from tidings.client.deadline import within
 from tidings.client.dialling import OnStatus
+from tidings.client.durables import DurablesFound
 from tidings.client.errors import ClientClosed
 from tidings.client.event import Event
 from tidings.client.loop_thread import LoopThread
@@ -183,6 +184,22 @@ class PlainClient(ClientState):
     def forget(self, durable: str) -> bool:
         """Let the broker forget a durable subscription; see `Client.forget`."""
         return self._thread.run(self._client.forget(durable))
+
+    def durables(self) -> DurablesFound:
+        """All durable subscriptions of this principal; see `Client.durables`."""
+        return self._thread.run(self._client.durables())
+
+    def seek(self, durable: str, since: Beginning) -> None:
+        """Set a durable subscription back or ahead; see `Client.seek`."""
+        self._thread.run(self._client.seek(durable, since))
+
+    def pause(self, durable: str) -> None:
+        """Have a durable subscription told nothing from now on; see `Client.pause`."""
+        self._thread.run(self._client.pause(durable))
+
+    def resume(self, durable: str) -> None:
+        """Let a paused durable subscription go on; see `Client.resume`."""
+        self._thread.run(self._client.resume(durable))
 
     def subscribe(
         self,

@@ -20,16 +20,20 @@ from tidings.events import Filter
 from tidings.protocol.requests import (
     Accepted,
     Acknowledge,
+    Adjust,
     Advertise,
     Attach,
     Cursor,
     Doubtful,
+    Durables,
+    Inquire,
     Interest,
     Missed,
     Progress,
     Refused,
     RequestBody,
     Resend,
+    Since,
     Unadvertise,
     Unsubscribe,
     Warned,
@@ -60,15 +64,18 @@ class Standing:
 
 
 class DurableRequest:
-    """What a broker is to do with a durable subscription that is not read here.
+    """What a broker is to do with a durable subscription that is not read here, or tell of all.
 
-    It either notes how far the subscription is, which has its events from elsewhere, or forgets it.
+    It notes how far the subscription is, which has its events from elsewhere; or forgets it, sets
+    it to another place, or pauses it.
     """
 
-    __slots__ = ("is_settled", "number", "refusal", "request")
+    __slots__ = ("found", "is_settled", "number", "refusal", "request")
 
-    def __init__(self, request: Acknowledge | Unsubscribe) -> None:
+    def __init__(self, request: Acknowledge | Unsubscribe | Adjust | Inquire) -> None:
         self.request: Final = request
+        self.found: Durables | None = None
+        """What there is, if that was asked."""
         self.is_settled = False
         self.number = 0
         """The number in the broker's answer."""
@@ -230,7 +237,17 @@ class Session:
         """Have the broker forget a durable subscription, even one that another client reads."""
         return self._of_durable(Unsubscribe(self._next("k"), forget=True, durable=durable))
 
-    def _of_durable(self, request: Acknowledge | Unsubscribe) -> DurableRequest:
+    def adjust(
+        self, durable: str, *, since: Since = None, is_paused: bool | None = None
+    ) -> DurableRequest:
+        """Have a durable subscription set to another place, paused, or let go on."""
+        return self._of_durable(Adjust(self._next("k"), durable, since, is_paused))
+
+    def inquire(self) -> DurableRequest:
+        """Ask which durable subscriptions there are."""
+        return self._of_durable(Inquire(self._next("k")))
+
+    def _of_durable(self, request: Acknowledge | Unsubscribe | Adjust | Inquire) -> DurableRequest:
         asked = DurableRequest(request)
         self._durables[request.id] = asked
         self._say(request)
@@ -357,6 +374,10 @@ class Session:
                 if watch := self._watches.get(id):
                     watch.is_wanted = is_wanted
                     self.changed.add(watch)
+            case Durables(id=id):
+                if asked := self._durables.pop(id, None):
+                    asked.is_settled, asked.found = True, message
+                    self.changed.add(asked)
             case Ping(number=number):
                 self._say(Pong(number))
             case Pong(number=number):

@@ -60,6 +60,10 @@ class Ages:
         self._days[name] = day
         return before != day
 
+    def day(self, name: str, otherwise: int) -> int:
+        """The day on which a name was used last."""
+        return self._days.get(name, otherwise)
+
     def forget(self, name: str) -> None:
         """There is no such name any more; an unknown one is no error."""
         if self._days.pop(name, None) is not None:

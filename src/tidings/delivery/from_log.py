@@ -41,11 +41,15 @@ from tidings.protocol.host import (
     Unreadable,
 )
 from tidings.protocol.messages import (
+    Charge,
+    Charged,
     Doubt,
     Event,
     Fetch,
     Fetched,
     Heard,
+    Inquired,
+    Inquiry,
     Move,
     Moved,
     Seek,
@@ -58,11 +62,13 @@ from tidings.protocol.requests import (
     SESSION,
     Accepted,
     Acknowledge,
+    Adjust,
     Advertise,
     Answer,
     Attach,
     Detach,
     Doubtful,
+    Inquire,
     Publish,
     Refused,
     Renew,
@@ -153,6 +159,10 @@ class FromLog(Delivery):
             Sought: self.subscriptions.homes.told,
             Move: self.subscriptions.homes.wanted,
             Moved: self.subscriptions.homes.moved,
+            Charge: self.subscriptions.homes.charged,
+            Charged: self.subscriptions.homes.charged,
+            Inquiry: self.subscriptions.inquiries.asked,
+            Inquired: self.subscriptions.inquiries.told,
             Doubt: self.doubts.told,
         }
 
@@ -162,6 +172,8 @@ class FromLog(Delivery):
             Subscribe: self.subscriptions.subscribe,
             Unsubscribe: self.subscriptions.unsubscribe,
             Acknowledge: self.subscriptions.acknowledge,
+            Inquire: self.subscriptions.inquiries.inquire,
+            Adjust: self.subscriptions.adjust,
             Advertise: self._advertise,
             Unadvertise: self._advertise,
             Renew: self._renew,
@@ -227,6 +239,7 @@ class FromLog(Delivery):
 
     def attached(self, session: Session) -> None:
         self.subscriptions.homes.close(session)
+        self.subscriptions.inquiries.close(session)
         client = self.clients.get(session.name)
         is_full = client is not None and client.is_full
         self.reading.left(session)
@@ -236,6 +249,7 @@ class FromLog(Delivery):
     def left(self, session: Session) -> None:
         """Its durable subscriptions wait for it in the store."""
         self.subscriptions.homes.close(session)
+        self.subscriptions.inquiries.close(session)
         client = self.clients.get(session.name)
         if client is not None and self._owners.get(client.publisher) is client:
             del self._owners[client.publisher]
@@ -341,6 +355,7 @@ class FromLog(Delivery):
         if streams:
             self.reading.anew(streams)
             self.subscriptions.homes.anew(streams)
+            self.subscriptions.inquiries.anew(streams)
 
     def _fetched(self, neighbour: Neighbour, message: Fetched) -> None:
         """An answer comes, for this node or for one behind it."""
@@ -369,6 +384,7 @@ class FromLog(Delivery):
         self.reached.begin(own)
         self.reading.begin_own(stream)
         self.reached.tell_all([stream])
+        self.subscriptions.doubt_names()
         for reader in list(self.reading.readers):
             self.reading.follow_epochs(reader, [stream])
             self.reading.begin(reader, stream)
@@ -475,7 +491,9 @@ class FromLog(Delivery):
         for own in self.logs.own.values():
             own.told = UNKNOWN
         self.reading.look_after(self._kernel.now, patience)
-        self.subscriptions.homes.anew(list(self.reached.ways.streams))
+        streams = list(self.reached.ways.streams)
+        self.subscriptions.homes.anew(streams)
+        self.subscriptions.inquiries.anew(streams)
 
     def audit(self, sessions: Collection[Session]) -> Iterator[str]:
         yield from self.logs.audit()

@@ -70,6 +70,10 @@ class Holdings:
         """The durable subscriptions that have been unused for long enough to warn about."""
         return self.durables.unused(before=self.day - IDLE + 1)
 
+    def idle_days(self, name: str) -> int:
+        """For how many days nobody has used a durable subscription."""
+        return self.day - self.durables.day(name, self.day)
+
     def expired(self, ages: Ages) -> list[str]:
         """The names that have been unused for long enough to be forgotten."""
         return list(ages.unused(before=self.day - FORGOTTEN))

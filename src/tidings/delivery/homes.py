@@ -32,11 +32,20 @@ from tidings.delivery.streams import Reached
 from tidings.events import Filter
 from tidings.protocol.epochs import broker_of
 from tidings.protocol.host import Reply
-from tidings.protocol.messages import Move, Moved, Seek, Sought
+from tidings.protocol.messages import Charge, Charged, Move, Moved, Seek, Sought
 from tidings.protocol.parts import Kernel, Neighbour, Session
-from tidings.protocol.requests import Acknowledge, Refused, Subscribe, Unsubscribe
+from tidings.protocol.requests import (
+    Accepted,
+    Acknowledge,
+    Adjust,
+    Refused,
+    Subscribe,
+    Unsubscribe,
+)
 
-Wish: TypeAlias = Subscribe | Acknowledge | Unsubscribe
+Errand: TypeAlias = Unsubscribe | Adjust
+"""What is done where a name lives: for that it need not move."""
+Wish: TypeAlias = Subscribe | Acknowledge | Errand
 """What somebody wants with a durable name."""
 
 
@@ -85,8 +94,11 @@ class Keeper(Protocol):
     def admit(self, session: Session, body: Subscribe, time: float) -> None:
         """Begin to read, or refuse it: the name lives here, or nowhere."""
 
-    def carry_out(self, session: Session, body: Acknowledge | Unsubscribe) -> None:
+    def carry_out(self, session: Session, body: Acknowledge | Errand) -> None:
         """Do what is wanted with a name that lives here, or nowhere."""
+
+    def done(self, body: Errand) -> str | None:
+        """Do what is wanted elsewhere with a name that lives here; why not, if so."""
 
     def withheld(self, message: Move) -> str | None:
         """Why a name is not for who asks for it, if so."""
@@ -220,10 +232,15 @@ class Homes:
             self._refuse_unsure(search, [node])
             return
         search.giver = node
-        filter_, owner = _condition(search.askers[0].body)
+        body = search.askers[0].body
+        filter_, owner = _condition(body)
         stream, number = self._reachable()[node], self._note(search, node)
         path = (self._kernel.name,)
-        self._send(stream, Move(stream, search.name, epoch, number, path, filter_, owner))
+        is_there = search.said[node].answer.home == node
+        if is_there and isinstance(body, Unsubscribe | Adjust):
+            self._send(stream, Charge(stream, epoch, number, path, body))
+        else:
+            self._send(stream, Move(stream, search.name, epoch, number, path, filter_, owner))
 
     def _note(self, search: Search, node: str) -> int:
         self._number += 1
@@ -231,7 +248,7 @@ class Homes:
         self._asked[self._number] = search, node, self._latest(search)
         return self._number
 
-    def _send(self, stream: str, message: Seek | Move) -> None:
+    def _send(self, stream: str, message: Seek | Move | Charge) -> None:
         via = self._reached.ways.via(stream)
         assert via is not None, "the node's own streams are not asked"
         self._kernel.send(via, message)
@@ -413,12 +430,7 @@ class Homes:
             return  # it was asked for by an earlier node of this name, or nobody wants it any more
         search = found[0]
         if message.refusal:
-            asker = search.askers.pop(0)
-            if search.askers:
-                self._begin_anew(search)
-            else:
-                self._end(search)
-            self._refuse(asker, message.refusal)
+            self._refuse(self._next(search), message.refusal)
         elif message.filter is None or not message.epoch:
             self._begin_anew(search)
         else:
@@ -428,6 +440,42 @@ class Homes:
                 self._names.take(search.name, saved._replace(is_paused=message.is_paused))
             self._let_in(search)
             return
+        if search.askers:
+            self._go_on(search)
+
+    def _next(self, search: Search) -> Asker:
+        """The one that comes first is dealt with: begin anew for those that follow."""
+        asker = search.askers.pop(0)
+        if search.askers:
+            self._begin_anew(search)
+        else:
+            self._end(search)
+        return asker
+
+    def charged(self, neighbour: Neighbour, message: Charge | Charged) -> None:
+        """Another node wants something done with a name that lives here; or it was done there."""
+        if isinstance(message, Charge):
+            if not self._reached.passed_on(neighbour, message):
+                name = message.body.durable or ""
+                is_there = name in self._names.saved and self._names.epoch(name) == message.epoch
+                refusal = self._keeper.done(message.body) if is_there else None
+                answer = Charged(message.number, message.path, is_there, refusal or "")
+                self._kernel.send(neighbour, answer)
+            return
+        if self._reached.passed_back(message):
+            return
+        found = self._asked.get(message.number)
+        if found is None or found[0].giver != found[1]:
+            return
+        search = found[0]
+        if not message.is_there:
+            self._begin_anew(search)
+        else:
+            asker = self._next(search)
+            if message.refusal:
+                self._refuse(asker, message.refusal)
+            else:
+                self._kernel.emit(Reply(asker.session.name, Accepted(asker.body.id, 1)))
         if search.askers:
             self._go_on(search)
 

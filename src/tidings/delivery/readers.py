@@ -70,6 +70,7 @@ class Reader:
         "filter",
         "id",
         "is_live",
+        "is_paused",
         "lost",
         "missed",
         "positions",
@@ -104,6 +105,8 @@ class Reader:
         """Streams that could not be reached when it began, nor since."""
         self.is_live: bool | None = None
         """Whether it follows all streams that can be reached; None until it was told so."""
+        self.is_paused = False
+        """It is told nothing until somebody says that it goes on."""
         self.missed = 0
         """Events that it was not sent since its client did not read; told soon."""
         self.lost = 0

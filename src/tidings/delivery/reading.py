@@ -202,7 +202,7 @@ class Reading:
     def _follow(self, reader: Reader, flow: Flow, turn: Turn, position: int) -> None:
         reader.begins(flow.stream, position)
         reader.positions[flow.stream] = position
-        is_stopped = reader.durable is not None and self.clients[reader.session].is_full
+        is_stopped = reader.durable is not None and self._is_stopped(reader)
         self._standing.turn(reader, flow, turn, AWAY if is_stopped else FOLLOWING)
         if HELD in reader.stages.values():
             self._release(reader)
@@ -234,11 +234,11 @@ class Reading:
             del self._by_filter[reader.filter]
         self._standing.forget(reader, self.flows.values())
 
-    def end(self, reader: Reader, reason: str) -> None:
-        """It may not go on."""
+    def end(self, reader: Reader, reason: str, *, is_passing: bool = False) -> None:
+        """It may not go on; or not for now."""
         self.telling.missed(reader)
         self.remove(reader)
-        self.telling.reply(reader, Refused(reader.id, reason))
+        self.telling.reply(reader, Refused(reader.id, reason, is_passing=is_passing))
 
     def _end_too_old(self, reader: Reader, message: Fetched, position: int) -> None:
         """What comes next for a reader is no longer kept, cannot be read, or is not what it was."""
@@ -259,19 +259,38 @@ class Reading:
         client.is_full = True
         for reader in client.readers.values():
             if reader.durable is not None:
-                for flow in [f for s, f in self.flows.items() if reader.follows(s)]:
-                    reader.positions[flow.stream] = self.telling.position(reader, flow.stream)
-                    self._standing.turn(reader, flow, Turn.FILL, AWAY)
-                self.telling.state(reader)
+                self._stop(reader)
 
     def drained(self, client: Client) -> None:
         """Go on; a reader that has missed something is told so."""
         client.is_full = False
         for reader in list(client.readers.values()):
             self.telling.missed(reader)
-            for stream in list(self._reached.ways.streams):
-                if reader in self.readers and reader.stage(stream) in (AWAY, HELD):
-                    self.begin(reader, stream)
+            self._start(reader)
+
+    def pause(self, reader: Reader, *, is_paused: bool) -> None:
+        """Tell a durable reader nothing, or go on where it was."""
+        reader.is_paused = is_paused
+        if is_paused:
+            self._stop(reader)
+        elif not self.clients[reader.session].is_full:
+            self._start(reader)
+
+    def _is_stopped(self, reader: Reader) -> bool:
+        return reader.is_paused or self.clients[reader.session].is_full
+
+    def _stop(self, reader: Reader) -> None:
+        """It follows nothing any more, and stays where it is."""
+        for flow in [f for s, f in self.flows.items() if reader.follows(s)]:
+            reader.positions[flow.stream] = self.telling.position(reader, flow.stream)
+            self._standing.turn(reader, flow, Turn.FILL, AWAY)
+        self.telling.state(reader)
+
+    def _start(self, reader: Reader) -> None:
+        """Bring it back into all streams."""
+        for stream in list(self._reached.ways.streams):
+            if reader in self.readers and reader.stage(stream) in (AWAY, HELD):
+                self.begin(reader, stream)
 
     # -- interruptions -------------------------------------------------------------------------
 
@@ -352,9 +371,9 @@ class Reading:
         self, reader: Reader, flow: Flow, turn: Turn, since: int, *, after: float = 0.0
     ) -> None:
         """Ask for what lies behind a tick, or is not older than a time, if its client reads."""
-        stream, is_full = flow.stream, self.clients[reader.session].is_full
-        self._standing.turn(reader, flow, turn, AWAY if is_full else FETCHING)
-        if not is_full:
+        stream, is_stopped = flow.stream, self._is_stopped(reader)
+        self._standing.turn(reader, flow, turn, AWAY if is_stopped else FETCHING)
+        if not is_stopped:
             asked = self._fetching.ask(stream, since, reader.filter, after=after, reader=reader)
             reader.fetches[stream] = asked
 
@@ -537,7 +556,7 @@ class Reading:
                 yield f"{what} has started, and was not accepted"
         elif reader.is_live is not all(map(reader.follows, streams)):
             yield f"{what} was not told that it is live, or that it is not"
-        yield from self._standing.audit(reader, self.flows, is_full=client.is_full)
+        yield from self._standing.audit(reader, self.flows, is_full=self._is_stopped(reader))
 
 
 def _as_told(event: Event, reader: Reader) -> Event | None:

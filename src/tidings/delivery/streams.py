@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -14,9 +14,13 @@ from tidings.delivery.ways import Ways
 from tidings.protocol.epochs import broker_of, epoch_of
 from tidings.protocol.host import Sync
 from tidings.protocol.messages import (
+    Charge,
+    Charged,
     Fetch,
     Fetched,
     Heard,
+    Inquired,
+    Inquiry,
     Move,
     Moved,
     Path,
@@ -27,6 +31,8 @@ from tidings.protocol.messages import (
 from tidings.protocol.parts import Kernel, Neighbour, Shelf, Single, Wants
 from tidings.protocol.requests import Cursor
 
+Question: TypeAlias = Fetch | Seek | Move | Inquiry | Charge
+Reply: TypeAlias = Fetched | Sought | Moved | Inquired | Charged
 IDENTITIES: Final = Single[dict[str, str]]("identities", is_exact=False)
 HEARD: Final = Shelf[Stored]("stream", is_exact=False)
 
@@ -65,6 +71,11 @@ class Reached:
         """Whether the node has the log of a stream."""
         return stream in self._logs.logs
 
+    @property
+    def own(self) -> Collection[str]:
+        """The streams of which the node has the logs."""
+        return self._logs.logs
+
     def begin(self, own: OwnStream) -> None:
         """The next epoch of one of the node's own streams begins."""
         own.raise_epoch()
@@ -79,7 +90,7 @@ class Reached:
         """Tell a neighbour that streams come by this node, or come anew, or no longer."""
         if self._wants.is_told(neighbour) and neighbour.is_open:
             ways = self.ways.to_tell(neighbour, streams)
-            ticks = {s: self._length(s) for s, way in ways.items() if way.path}
+            ticks = {s: self.length(s) for s, way in ways.items() if way.path}
             self._kernel.send(neighbour, Streams(neighbour.view, ways, ticks))
 
     def tell_all(self, streams: list[str]) -> None:
@@ -87,14 +98,14 @@ class Reached:
         for neighbour in self._kernel.neighbours.values():
             self.tell(neighbour, streams)
 
-    def _length(self, stream: str) -> int:
+    def length(self, stream: str) -> int:
         """How far a stream is, as far as was heard here."""
         own = self._logs.logs.get(stream)
         return self.known.get(stream, 0) if own is None else own.last
 
     # -- questions to the node of a stream, hop by hop -----------------------------------------
 
-    def passed_on(self, neighbour: Neighbour, question: Fetch | Seek | Move) -> bool:
+    def passed_on(self, neighbour: Neighbour, question: Question) -> bool:
         """Pass a question on, unless it is for this node to answer."""
         is_from_there = question.path[-1:] == (neighbour.name,)  # else there is no way back
         if is_from_there and self.is_own(question.stream):
@@ -105,7 +116,7 @@ class Reached:
             self._kernel.send(via, msgspec.structs.replace(question, path=path))
         return True
 
-    def passed_back(self, answer: Fetched | Sought | Moved) -> bool:
+    def passed_back(self, answer: Reply) -> bool:
         """Pass an answer back on the way that the question came by, unless it is for this node."""
         path = answer.path[:-1]
         neighbour = self._kernel.neighbours.get(path[-1]) if path else None

@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from tidings.delivery.doubts import Doubts
-from tidings.delivery.homes import Homes, Keeper
+from tidings.delivery.homes import Errand, Homes, Keeper
+from tidings.delivery.inquiries import Inquiries
 from tidings.delivery.logs import Logs
 from tidings.delivery.names import Names, Saved
 from tidings.delivery.readers import Reader
@@ -25,6 +26,7 @@ from tidings.protocol.parts import Kernel, Session
 from tidings.protocol.requests import (
     Accepted,
     Acknowledge,
+    Adjust,
     Answer,
     Cursor,
     Doubtful,
@@ -36,6 +38,8 @@ from tidings.protocol.requests import (
 _STRANGERS: Final = 1_000
 """Streams that a cursor from elsewhere may name, of which the node has never heard."""
 _TAKEN: Final = "somebody else has taken this durable subscription over"
+_SET: Final = "this durable subscription was set to another place; subscribe again to go on there"
+_DOUBTED: Final = "this broker's store went back: it asks whether the subscription lives elsewhere"
 _UNKNOWN: Final = "no broker knows this durable subscription any more: it was forgotten"
 
 
@@ -52,6 +56,7 @@ class Subscriptions(Starts, Keeper):
         self._durable: dict[str, Reader] = {}
         """By name, those that are being read."""
         self.homes = Homes(kernel, reached, self)
+        self.inquiries = Inquiries(kernel, reached, self.names, self._durable.keys())
         self._reading: Reading
 
     def bind(self, reading: Reading) -> None:
@@ -129,10 +134,8 @@ class Subscriptions(Starts, Keeper):
 
     def _take(self, reader: Reader, name: str, saved: Saved | None, body: Subscribe) -> None:
         """Give a durable subscription to a reader, from the one that has it."""
-        before = self._durable.get(name)
-        if before is not None:
-            self._reading.end(before, _TAKEN)
-        reader.durable = name
+        self._end(name, _TAKEN)
+        reader.durable, reader.is_paused = name, saved is not None and saved.is_paused
         self._durable[name] = reader
         if saved is None or body.since is not None:
             positions = dict(reader.positions)
@@ -142,12 +145,20 @@ class Subscriptions(Starts, Keeper):
             owner, doubts = body.owner, self._doubts.count
             is_alone = body.home == "here"
             epoch = self.names.next_epoch(name, is_alone=is_alone) if saved is None else saved.epoch
-            self.names.take(
-                name, Saved(reader.filter, positions, reader.begun, owner, doubts, epoch)
-            )
+            now = Saved(reader.filter, positions, reader.begun, owner, doubts, epoch)
+            self.names.take(name, now._replace(is_paused=reader.is_paused))
             reader.starts = {}
         else:
             self.names.take(name, saved._replace(filter=reader.filter, owner=body.owner))
+
+    def doubt_names(self) -> None:
+        """The store has gone back: names may have been given away since. Who reads one asks again,
+        and goes on once that is known."""
+        for name, reader in list(self._durable.items()):
+            if self._reading.clients[reader.session].session.is_own:
+                self.names.take(name, self.saved[name])  # a node's own are given to nobody
+            else:
+                self._reading.end(reader, _DOUBTED, is_passing=True)
 
     # -- what other nodes ask ------------------------------------------------------------------
 
@@ -158,9 +169,7 @@ class Subscriptions(Starts, Keeper):
         return None if message.filter is None else _other_filter(saved.filter, message.filter)
 
     def given(self, name: str, to: str) -> None:
-        reader = self._durable.get(name)
-        if reader is not None:
-            self._reading.end(reader, f"{_TAKEN}, at broker {to}")
+        self._end(name, f"{_TAKEN}, at broker {to}")
 
     # -- what reading tells --------------------------------------------------------------------
 
@@ -189,29 +198,64 @@ class Subscriptions(Starts, Keeper):
                 self._forget(reader.durable)
         self._reply(session.name, Accepted(body.id))
 
-    def _wherever(self, session: Session, body: Acknowledge | Unsubscribe) -> None:
+    def adjust(self, session: Session, body: Adjust, _: float) -> None:
+        """Change a durable subscription, wherever it lives."""
+        self._wherever(session, body)
+
+    def _wherever(self, session: Session, body: Acknowledge | Errand) -> None:
         """Do what is wanted with a name, here or wherever it lives."""
         if self.names.has(body.durable or ""):
             self.carry_out(session, body)
         else:
             self.homes.seek(session, body, 0.0)
 
-    def carry_out(self, session: Session, body: Acknowledge | Unsubscribe) -> None:
+    def carry_out(self, session: Session, body: Acknowledge | Errand) -> None:
         if isinstance(body, Acknowledge):
             self._acknowledge(session, body)
+        elif body.durable not in self.saved and isinstance(body, Unsubscribe):
+            self._reply(session.name, Accepted(body.id, 0))
+        elif (refusal := self.done(body)) is not None:
+            self._reply(session.name, Refused(body.id, refusal))
         else:
-            was_there = self._drop(body.durable or "")
-            self._reply(session.name, Accepted(body.id, int(was_there)))
+            self._reply(session.name, Accepted(body.id, 1))
 
-    def _drop(self, name: str) -> bool:
-        """Forget a durable subscription, even if it is read; whether there was one."""
+    def done(self, body: Errand) -> str | None:
+        name = body.durable or ""
+        saved = self.saved.get(name)
+        if saved is None:
+            return _UNKNOWN
+        if isinstance(body, Unsubscribe):
+            self._end(name, "this durable subscription was forgotten")
+            self._forget(name)
+            return None
+        if isinstance(body.since, dict):
+            refusal = self._invented(body.since, saved.cursor, most=0)
+            if refusal is not None:
+                return refusal
+        self._adjust(name, saved, body)
+        return None
+
+    def _adjust(self, name: str, saved: Saved, body: Adjust) -> None:
+        if body.since is not None:
+            self._end(name, _SET)
+            cursor = {**saved.cursor, **body.since} if isinstance(body.since, dict) else {}
+            begun = saved.begun
+            if not isinstance(body.since, dict):
+                begun = 0.0 if body.since == "begin" else float(body.since)
+            # Nobody has it any more who was told something beyond that.
+            saved = saved._replace(cursor=cursor, begun=begun, owner="")
+        if body.is_paused is not None:
+            saved = saved._replace(is_paused=body.is_paused)
+            reader = self._durable.get(name)
+            if reader is not None:
+                self._reading.pause(reader, is_paused=body.is_paused)
+        self.names.save(name, saved)
+
+    def _end(self, name: str, reason: str) -> None:
+        """Whoever reads it reads no further."""
         reader = self._durable.get(name)
         if reader is not None:
-            self._reading.end(reader, "this durable subscription was forgotten")
-        if name not in self.saved:
-            return False
-        self._forget(name)
-        return True
+            self._reading.end(reader, reason)
 
     def _forget(self, name: str) -> None:
         self.names.forget(name)
@@ -259,6 +303,7 @@ class Subscriptions(Starts, Keeper):
         """Whatever cannot be true of them."""
         yield from self.homes.audit()
         yield from self.names.audit()
+        yield from self.inquiries.audit()
         if sum(reader.durable is not None for reader in readers) != len(self._durable):
             yield "durable subscriptions and those who have them differ in number"
         for name, reader in self._durable.items():

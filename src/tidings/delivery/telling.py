@@ -58,7 +58,7 @@ class Telling:
         reachable = self._reached.ways.streams
         is_starting = reader in self.starting
         if is_starting:
-            if not reader.positions.keys() >= reachable:
+            if not reader.is_paused and not reader.positions.keys() >= reachable:
                 return
             del self.starting[reader]
             self._begin_out_of_reach(reader)

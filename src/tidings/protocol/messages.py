@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, TypeAlias
 import msgspec
 
 from tidings.events import Filter, Notification
+from tidings.protocol.requests import Adjust, Held, Unsubscribe
 
 SUBSCRIPTIONS: Final = 0
 ADVERTISEMENTS: Final = 1
@@ -280,6 +281,49 @@ class Moved(msgspec.Struct, frozen=True, array_like=True, tag=65):
     is_paused: bool = False
 
 
+class Inquiry(msgspec.Struct, frozen=True, array_like=True, tag=66):
+    """Which durable subscriptions of a principal do you have? It goes to the stream's own node."""
+
+    stream: str
+    principal: str
+    number: int
+    """The asking node's number for this question, which the answer repeats."""
+    path: tuple[str, ...]
+    """The nodes it came by, the asking one first."""
+
+
+class Inquired(msgspec.Struct, frozen=True, array_like=True, tag=67):
+    """The answer to an `Inquiry`. It goes back by the same way."""
+
+    number: int
+    path: tuple[str, ...]
+    found: tuple[Held, ...]
+
+
+class Charge(msgspec.Struct, frozen=True, array_like=True, tag=68):
+    """Do this with a durable subscription of yours. It goes to the stream's own node."""
+
+    stream: str
+    epoch: int
+    """It is done only if this is its epoch still."""
+    number: int
+    """The asking node's number for this question, which the answer repeats."""
+    path: tuple[str, ...]
+    """The nodes it came by, the asking one first."""
+    body: Unsubscribe | Adjust
+
+
+class Charged(msgspec.Struct, frozen=True, array_like=True, tag=69):
+    """The answer to a `Charge`. It goes back by the same way."""
+
+    number: int
+    path: tuple[str, ...]
+    is_there: bool
+    """Whether it was in that epoch still; else seek it again."""
+    refusal: str = ""
+    """Why it was not done; empty if it was."""
+
+
 Body: TypeAlias = (
     Event
     | Update
@@ -297,5 +341,9 @@ Body: TypeAlias = (
     | Sought
     | Move
     | Moved
+    | Inquiry
+    | Inquired
+    | Charge
+    | Charged
     | Doubt
 )

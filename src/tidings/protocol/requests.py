@@ -157,6 +157,25 @@ class Detach(msgspec.Struct, frozen=True, array_like=True, tag=10):
     """Whether to forget the name, since the client does not come back to send something again."""
 
 
+class Inquire(msgspec.Struct, frozen=True, array_like=True, tag=12):
+    """Say which durable subscriptions there are, at all nodes that can be asked."""
+
+    id: str
+    principal: str = ""
+    """Whose. A broker puts in who its client is."""
+
+
+class Adjust(msgspec.Struct, frozen=True, array_like=True, tag=13):
+    """Change a durable subscription, wherever it lives."""
+
+    id: str
+    durable: str
+    since: Since = None
+    """Where it is to go on. Whoever reads it now reads no further."""
+    is_paused: bool | None = None
+    """Whether it is told nothing from now on, until it is told otherwise."""
+
+
 RequestBody: TypeAlias = (
     Attach
     | Subscribe
@@ -168,6 +187,8 @@ RequestBody: TypeAlias = (
     | Publish
     | Renew
     | Detach
+    | Inquire
+    | Adjust
 )
 
 
@@ -249,6 +270,32 @@ class Doubtful(msgspec.Struct, frozen=True, array_like=True, tag=24):
     """The number of doubts so far; the client tells it again as `Subscribe.doubts`."""
 
 
+class Held(msgspec.Struct, frozen=True, array_like=True):
+    """A durable subscription as it is at its home."""
+
+    name: str
+    home: str
+    """The node where it lives."""
+    filter: Filter
+    cursor: Cursor
+    """What was acknowledged."""
+    ends: Cursor
+    """How far the streams are, as far as its home has heard."""
+    is_read: bool
+    is_paused: bool
+    idle: int
+    """For how many days nobody has used it, as its home counts the days that it runs."""
+
+
+class Durables(msgspec.Struct, frozen=True, array_like=True, tag=26):
+    """The answer to `Inquire`."""
+
+    id: str
+    found: tuple[Held, ...]
+    unasked: tuple[str, ...] = ()
+    """Nodes that may have more, and cannot be asked."""
+
+
 class Warned(msgspec.Struct, frozen=True, array_like=True, tag=30):
     """Something about a request is odd, though it is carried out; said before it is answered."""
 
@@ -256,4 +303,6 @@ class Warned(msgspec.Struct, frozen=True, array_like=True, tag=30):
     reason: str
 
 
-Answer: TypeAlias = Accepted | Refused | Resend | Progress | Missed | Interest | Doubtful | Warned
+Answer: TypeAlias = (
+    Accepted | Refused | Resend | Progress | Missed | Interest | Doubtful | Durables | Warned
+)

@@ -36,7 +36,15 @@ from tidings.protocol import records
 from tidings.protocol.host import Deliver
 from tidings.protocol.messages import Body, Event, Fetch, Fetched, Frame, More, Offer, Time
 from tidings.protocol.records import UNLIMITED, WireError, WireLimits, pack_value, unpack_value
-from tidings.protocol.requests import ACCESS, SESSION, Answer, Publish, RequestBody, Subscribe
+from tidings.protocol.requests import (
+    ACCESS,
+    SESSION,
+    Adjust,
+    Answer,
+    Publish,
+    RequestBody,
+    Subscribe,
+)
 from tidings.protocol.runs import pack, unpack, unpack_rows
 
 __all__ = [
@@ -250,6 +258,7 @@ class MessageDecoder(records.RecordDecoder):
             _Delivery: lambda m: Delivery(self._event(m.event), m.ids),
             _Frame: self._frame,
             Subscribe: _with_its_times,
+            Adjust: _with_its_time,
             Welcome: _spoken_here,
         }
 
@@ -291,6 +300,12 @@ class MessageDecoder(records.RecordDecoder):
 
 def _with_its_times(message: Subscribe) -> Subscribe:
     if message.since != message.since or message.begun != message.begun:
+        raise WireError("a time is a number, not NaN")
+    return message
+
+
+def _with_its_time(message: Adjust) -> Adjust:
+    if message.since != message.since:
         raise WireError("a time is a number, not NaN")
     return message
 

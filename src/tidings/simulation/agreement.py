@@ -21,11 +21,15 @@ from tidings.protocol import Input, Received
 from tidings.protocol.messages import (
     ADVERTISEMENTS,
     SUBSCRIPTIONS,
+    Charge,
+    Charged,
     Event,
     Fetch,
     Fetched,
     Frame,
     Heard,
+    Inquired,
+    Inquiry,
     Member,
     Move,
     Moved,
@@ -47,7 +51,22 @@ if TYPE_CHECKING:
 
 Table = dict[Filter, int]
 _TABLES: Final = (SUBSCRIPTIONS, ADVERTISEMENTS)
-_OTHER: Final = (Event, Fetch, Fetched, Heard, Move, Moved, Seek, Silence, Sought, Streams)
+_OTHER: Final = (
+    Charge,
+    Charged,
+    Event,
+    Fetch,
+    Fetched,
+    Heard,
+    Inquired,
+    Inquiry,
+    Move,
+    Moved,
+    Seek,
+    Silence,
+    Sought,
+    Streams,
+)
 """What nodes say that is not of tables."""
 
 

@@ -48,9 +48,13 @@ from tidings.protocol import (
 )
 from tidings.protocol.epochs import broker_of
 from tidings.protocol.messages import (
+    Charge,
+    Charged,
     Fetch,
     Fetched,
     Frame,
+    Inquired,
+    Inquiry,
     Move,
     Moved,
     Offer,
@@ -70,7 +74,19 @@ from tidings.simulation.trace import current
 from tidings.simulation.traffic import Traffic
 from tidings.simulation.violation import Violation
 
-_READING: Final = (Fetch, Fetched, Move, Moved, Seek, Sought, Streams)
+_READING: Final = (
+    Charge,
+    Charged,
+    Fetch,
+    Fetched,
+    Inquired,
+    Inquiry,
+    Move,
+    Moved,
+    Seek,
+    Sought,
+    Streams,
+)
 _AT_ONCE: Final = (Wake, Connect, Disconnect)
 """Effects that wait for no commit."""
 

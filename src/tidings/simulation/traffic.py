@@ -7,11 +7,15 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tidings.protocol.messages import (
+    Charge,
+    Charged,
     Doubt,
     Event,
     Fetch,
     Fetched,
     Frame,
+    Inquired,
+    Inquiry,
     Move,
     Moved,
     Offer,
@@ -22,7 +26,21 @@ from tidings.protocol.messages import (
     Update,
 )
 
-_READING: Final = (Doubt, Fetch, Fetched, Move, Moved, Seek, Silence, Sought, Streams)
+_READING: Final = (
+    Charge,
+    Charged,
+    Doubt,
+    Fetch,
+    Fetched,
+    Inquired,
+    Inquiry,
+    Move,
+    Moved,
+    Seek,
+    Silence,
+    Sought,
+    Streams,
+)
 """What only brokers with logs say to each other."""
 
 

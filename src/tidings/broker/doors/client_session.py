@@ -30,12 +30,14 @@ from tidings.delivery.copies import (
 from tidings.events import Filter, Notification, Schema
 from tidings.protocol import (
     Acknowledge,
+    Adjust,
     Advertise,
     Attach,
     Declined,
     Detach,
     Drained,
     Full,
+    Inquire,
     Publish,
     Refused,
     Renew,
@@ -104,6 +106,8 @@ class ClientSession:
             Attach: self._attach,
             Detach: self._detach,
             Copy: self._copy,
+            Inquire: self._inquire,
+            Adjust: self._adjust,
             Ping: self._ping,
             Pong: _ignore,
         }
@@ -320,6 +324,13 @@ class ClientSession:
 
     def _unsubscribe(self, body: Unsubscribe) -> None:
         self._end(self._owned(body))
+
+    def _inquire(self, body: Inquire) -> None:
+        """Everybody is told of their own."""
+        self._pass_on(msgspec.structs.replace(body, principal=self._principal))
+
+    def _adjust(self, body: Adjust) -> None:
+        self._pass_on(self._owned(body))
 
     def _owned(self, body: Any) -> Any:
         """The request with the name of its durable subscription behind the principal's."""
