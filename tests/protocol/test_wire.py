@@ -146,9 +146,9 @@ BODIES = {
         *(st.booleans(), st.booleans(), st.booleans()),
     ),
     messages.Doubt: st.builds(messages.Doubt, cursors),
-    messages.Inquiry: st.builds(messages.Inquiry, ids, texts, numbers, paths),
-    messages.Inquired: st.builds(
-        messages.Inquired, numbers, paths, st.lists(held, max_size=3).map(tuple)
+    messages.Survey: st.builds(messages.Survey, ids, texts, numbers, paths),
+    messages.Surveyed: st.builds(
+        messages.Surveyed, numbers, paths, st.lists(held, max_size=3).map(tuple)
     ),
     messages.Charge: st.builds(messages.Charge, ids, numbers, numbers, paths, adjusts),
     messages.Charged: st.builds(messages.Charged, numbers, paths, st.booleans(), texts),
@@ -180,7 +180,7 @@ MESSAGES = {
     ),
     requests.Renew: st.builds(requests.Renew, numbers),
     requests.Detach: st.builds(requests.Detach, st.booleans()),
-    requests.Inquire: st.builds(requests.Inquire, ids, texts),
+    requests.ListDurables: st.builds(requests.ListDurables, ids, texts),
     requests.Adjust: adjusts,
     requests.Durables: st.builds(
         requests.Durables, ids, st.lists(held, max_size=3).map(tuple), paths
@@ -375,7 +375,7 @@ def test_tags_and_the_order_of_fields_are_fixed():
         9: "Renew digest",
         10: "Detach forget",
         11: "Copy id stream after upto",
-        12: "Inquire id principal",
+        12: "ListDurables id principal",
         13: "Adjust id durable since is_paused",
         16: "Accepted id number epoch cursor begun doubts",
         17: "Refused id reason cursor stream position is_passing",
@@ -410,8 +410,8 @@ def test_tags_and_the_order_of_fields_are_fixed():
         62: "Ping number",
         63: "Pong number",
         64: "Move stream durable epoch number path filter owner",
-        66: "Inquiry stream principal number path",
-        67: "Inquired number path found",
+        66: "Survey stream principal number path",
+        67: "Surveyed number path found",
         68: "Charge stream epoch number path body",
         69: "Charged number path is_there refusal",
         65: "Moved number path epoch refusal filter cursor begun owner doubts is_paused",

@@ -257,7 +257,7 @@ class Client(ClientState):
     async def durables(self) -> DurablesFound:
         """All durable subscriptions of this principal, wherever in the network they live."""
         self._host.check()
-        asked = self._host.session.inquire()
+        asked = self._host.session.list_durables()
         await self._granted(asked, RequestRefused)
         assert asked.found is not None
         return DurablesFound(tuple(map(described, asked.found.found)), asked.found.unasked)

@@ -26,8 +26,8 @@ from tidings.protocol.requests import (
     Cursor,
     Doubtful,
     Durables,
-    Inquire,
     Interest,
+    ListDurables,
     Missed,
     Progress,
     Refused,
@@ -72,7 +72,7 @@ class DurableRequest:
 
     __slots__ = ("found", "is_settled", "number", "refusal", "request")
 
-    def __init__(self, request: Acknowledge | Unsubscribe | Adjust | Inquire) -> None:
+    def __init__(self, request: Acknowledge | Unsubscribe | Adjust | ListDurables) -> None:
         self.request: Final = request
         self.found: Durables | None = None
         """What there is, if that was asked."""
@@ -243,11 +243,13 @@ class Session:
         """Have a durable subscription set to another place, paused, or let go on."""
         return self._of_durable(Adjust(self._next("k"), durable, since, is_paused))
 
-    def inquire(self) -> DurableRequest:
+    def list_durables(self) -> DurableRequest:
         """Ask which durable subscriptions there are."""
-        return self._of_durable(Inquire(self._next("k")))
+        return self._of_durable(ListDurables(self._next("k")))
 
-    def _of_durable(self, request: Acknowledge | Unsubscribe | Adjust | Inquire) -> DurableRequest:
+    def _of_durable(
+        self, request: Acknowledge | Unsubscribe | Adjust | ListDurables
+    ) -> DurableRequest:
         asked = DurableRequest(request)
         self._durables[request.id] = asked
         self._say(request)

@@ -48,14 +48,14 @@ from tidings.protocol.messages import (
     Fetch,
     Fetched,
     Heard,
-    Inquired,
-    Inquiry,
     Move,
     Moved,
     Seek,
     Silence,
     Sought,
     Streams,
+    Survey,
+    Surveyed,
 )
 from tidings.protocol.parts import Delivery, Kernel, Neighbour, Session, Shelf, Single, Step, Wants
 from tidings.protocol.requests import (
@@ -68,7 +68,7 @@ from tidings.protocol.requests import (
     Attach,
     Detach,
     Doubtful,
-    Inquire,
+    ListDurables,
     Publish,
     Refused,
     Renew,
@@ -161,8 +161,8 @@ class FromLog(Delivery):
             Moved: self.subscriptions.homes.moved,
             Charge: self.subscriptions.homes.charged,
             Charged: self.subscriptions.homes.charged,
-            Inquiry: self.subscriptions.inquiries.asked,
-            Inquired: self.subscriptions.inquiries.told,
+            Survey: self.subscriptions.surveys.asked,
+            Surveyed: self.subscriptions.surveys.told,
             Doubt: self.doubts.told,
         }
 
@@ -172,7 +172,7 @@ class FromLog(Delivery):
             Subscribe: self.subscriptions.subscribe,
             Unsubscribe: self.subscriptions.unsubscribe,
             Acknowledge: self.subscriptions.acknowledge,
-            Inquire: self.subscriptions.inquiries.inquire,
+            ListDurables: self.subscriptions.surveys.list_durables,
             Adjust: self.subscriptions.adjust,
             Advertise: self._advertise,
             Unadvertise: self._advertise,
@@ -239,7 +239,7 @@ class FromLog(Delivery):
 
     def attached(self, session: Session) -> None:
         self.subscriptions.homes.close(session)
-        self.subscriptions.inquiries.close(session)
+        self.subscriptions.surveys.close(session)
         client = self.clients.get(session.name)
         is_full = client is not None and client.is_full
         self.reading.left(session)
@@ -249,7 +249,7 @@ class FromLog(Delivery):
     def left(self, session: Session) -> None:
         """Its durable subscriptions wait for it in the store."""
         self.subscriptions.homes.close(session)
-        self.subscriptions.inquiries.close(session)
+        self.subscriptions.surveys.close(session)
         client = self.clients.get(session.name)
         if client is not None and self._owners.get(client.publisher) is client:
             del self._owners[client.publisher]
@@ -355,7 +355,7 @@ class FromLog(Delivery):
         if streams:
             self.reading.anew(streams)
             self.subscriptions.homes.anew(streams)
-            self.subscriptions.inquiries.anew(streams)
+            self.subscriptions.surveys.anew(streams)
 
     def _fetched(self, neighbour: Neighbour, message: Fetched) -> None:
         """An answer comes, for this node or for one behind it."""
@@ -493,7 +493,7 @@ class FromLog(Delivery):
         self.reading.look_after(self._kernel.now, patience)
         streams = list(self.reached.ways.streams)
         self.subscriptions.homes.anew(streams)
-        self.subscriptions.inquiries.anew(streams)
+        self.subscriptions.surveys.anew(streams)
 
     def audit(self, sessions: Collection[Session]) -> Iterator[str]:
         yield from self.logs.audit()

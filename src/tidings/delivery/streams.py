@@ -19,20 +19,20 @@ from tidings.protocol.messages import (
     Fetch,
     Fetched,
     Heard,
-    Inquired,
-    Inquiry,
     Move,
     Moved,
     Path,
     Seek,
     Sought,
     Streams,
+    Survey,
+    Surveyed,
 )
 from tidings.protocol.parts import Kernel, Neighbour, Shelf, Single, Wants
 from tidings.protocol.requests import Cursor
 
-Question: TypeAlias = Fetch | Seek | Move | Inquiry | Charge
-Reply: TypeAlias = Fetched | Sought | Moved | Inquired | Charged
+Question: TypeAlias = Fetch | Seek | Move | Survey | Charge
+Reply: TypeAlias = Fetched | Sought | Moved | Surveyed | Charged
 IDENTITIES: Final = Single[dict[str, str]]("identities", is_exact=False)
 HEARD: Final = Shelf[Stored]("stream", is_exact=False)
 

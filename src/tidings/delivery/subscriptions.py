@@ -12,12 +12,12 @@ from typing import Any, Final
 
 from tidings.delivery.doubts import Doubts
 from tidings.delivery.homes import Errand, Homes, Keeper
-from tidings.delivery.inquiries import Inquiries
 from tidings.delivery.logs import Logs
 from tidings.delivery.names import Names, Saved
 from tidings.delivery.readers import Reader
 from tidings.delivery.reading import Reading
 from tidings.delivery.streams import Reached, some
+from tidings.delivery.surveys import Surveys
 from tidings.delivery.telling import Starts
 from tidings.events import Filter
 from tidings.protocol.host import Reply, Sync
@@ -56,7 +56,7 @@ class Subscriptions(Starts, Keeper):
         self._durable: dict[str, Reader] = {}
         """By name, those that are being read."""
         self.homes = Homes(kernel, reached, self)
-        self.inquiries = Inquiries(kernel, reached, self.names, self._durable.keys())
+        self.surveys = Surveys(kernel, reached, self.names, self._durable.keys())
         self._reading: Reading
 
     def bind(self, reading: Reading) -> None:
@@ -303,7 +303,7 @@ class Subscriptions(Starts, Keeper):
         """Whatever cannot be true of them."""
         yield from self.homes.audit()
         yield from self.names.audit()
-        yield from self.inquiries.audit()
+        yield from self.surveys.audit()
         if sum(reader.durable is not None for reader in readers) != len(self._durable):
             yield "durable subscriptions and those who have them differ in number"
         for name, reader in self._durable.items():

@@ -281,7 +281,7 @@ class Moved(msgspec.Struct, frozen=True, array_like=True, tag=65):
     is_paused: bool = False
 
 
-class Inquiry(msgspec.Struct, frozen=True, array_like=True, tag=66):
+class Survey(msgspec.Struct, frozen=True, array_like=True, tag=66):
     """Which durable subscriptions of a principal do you have? It goes to the stream's own node."""
 
     stream: str
@@ -292,8 +292,8 @@ class Inquiry(msgspec.Struct, frozen=True, array_like=True, tag=66):
     """The nodes it came by, the asking one first."""
 
 
-class Inquired(msgspec.Struct, frozen=True, array_like=True, tag=67):
-    """The answer to an `Inquiry`. It goes back by the same way."""
+class Surveyed(msgspec.Struct, frozen=True, array_like=True, tag=67):
+    """The answer to an `Survey`. It goes back by the same way."""
 
     number: int
     path: tuple[str, ...]
@@ -341,8 +341,8 @@ Body: TypeAlias = (
     | Sought
     | Move
     | Moved
-    | Inquiry
-    | Inquired
+    | Survey
+    | Surveyed
     | Charge
     | Charged
     | Doubt

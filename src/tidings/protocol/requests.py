@@ -157,7 +157,7 @@ class Detach(msgspec.Struct, frozen=True, array_like=True, tag=10):
     """Whether to forget the name, since the client does not come back to send something again."""
 
 
-class Inquire(msgspec.Struct, frozen=True, array_like=True, tag=12):
+class ListDurables(msgspec.Struct, frozen=True, array_like=True, tag=12):
     """Say which durable subscriptions there are, at all nodes that can be asked."""
 
     id: str
@@ -187,7 +187,7 @@ RequestBody: TypeAlias = (
     | Publish
     | Renew
     | Detach
-    | Inquire
+    | ListDurables
     | Adjust
 )
 
@@ -288,7 +288,7 @@ class Held(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Durables(msgspec.Struct, frozen=True, array_like=True, tag=26):
-    """The answer to `Inquire`."""
+    """The answer to `ListDurables`."""
 
     id: str
     found: tuple[Held, ...]

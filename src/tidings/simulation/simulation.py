@@ -53,14 +53,14 @@ from tidings.protocol.messages import (
     Fetch,
     Fetched,
     Frame,
-    Inquired,
-    Inquiry,
     Move,
     Moved,
     Offer,
     Seek,
     Sought,
     Streams,
+    Survey,
+    Surveyed,
 )
 from tidings.protocol.parts import Session
 from tidings.protocol.requests import Publish, RequestBody, Subscribe
@@ -79,8 +79,8 @@ _READING: Final = (
     Charged,
     Fetch,
     Fetched,
-    Inquired,
-    Inquiry,
+    Surveyed,
+    Survey,
     Move,
     Moved,
     Seek,

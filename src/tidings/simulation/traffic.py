@@ -14,8 +14,6 @@ from tidings.protocol.messages import (
     Fetch,
     Fetched,
     Frame,
-    Inquired,
-    Inquiry,
     Move,
     Moved,
     Offer,
@@ -23,6 +21,8 @@ from tidings.protocol.messages import (
     Silence,
     Sought,
     Streams,
+    Survey,
+    Surveyed,
     Update,
 )
 
@@ -32,8 +32,8 @@ _READING: Final = (
     Doubt,
     Fetch,
     Fetched,
-    Inquired,
-    Inquiry,
+    Surveyed,
+    Survey,
     Move,
     Moved,
     Seek,

@@ -37,7 +37,7 @@ from tidings.protocol import (
     Detach,
     Drained,
     Full,
-    Inquire,
+    ListDurables,
     Publish,
     Refused,
     Renew,
@@ -106,7 +106,7 @@ class ClientSession:
             Attach: self._attach,
             Detach: self._detach,
             Copy: self._copy,
-            Inquire: self._inquire,
+            ListDurables: self._inquire,
             Adjust: self._adjust,
             Ping: self._ping,
             Pong: _ignore,
@@ -325,7 +325,7 @@ class ClientSession:
     def _unsubscribe(self, body: Unsubscribe) -> None:
         self._end(self._owned(body))
 
-    def _inquire(self, body: Inquire) -> None:
+    def _inquire(self, body: ListDurables) -> None:
         """Everybody is told of their own."""
         self._pass_on(msgspec.structs.replace(body, principal=self._principal))
 

@@ -1,4 +1,4 @@
-"""Inquiries: which durable subscriptions a principal has, at all nodes that can be asked."""
+"""Surveys: which durable subscriptions a principal has, at all nodes that can be asked."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from tidings.delivery.names import Names
 from tidings.delivery.streams import Reached
 from tidings.protocol.epochs import broker_of
 from tidings.protocol.host import Reply
-from tidings.protocol.messages import Inquired, Inquiry
+from tidings.protocol.messages import Survey, Surveyed
 from tidings.protocol.parts import Kernel, Neighbour, Session
-from tidings.protocol.requests import Durables, Held, Inquire
+from tidings.protocol.requests import Durables, Held, ListDurables
 
 _MOST = 1_000
 """Durable subscriptions that a node tells of at once."""
 
 
 class _Open:
-    """An inquiry that waits for answers."""
+    """An survey that waits for answers."""
 
     __slots__ = ("asked", "body", "found", "said", "session")
 
-    def __init__(self, session: Session, body: Inquire, found: list[Held]) -> None:
+    def __init__(self, session: Session, body: ListDurables, found: list[Held]) -> None:
         self.session, self.body, self.found = session, body, found
         self.asked: dict[str, int] = {}
         """The nodes that have yet to answer, and under which number."""
@@ -29,7 +29,7 @@ class _Open:
         """Those that have."""
 
 
-class Inquiries:
+class Surveys:
     """What clients of this node and others want to know of durable subscriptions."""
 
     def __init__(self, kernel: Kernel, reached: Reached, names: Names, read: Iterable[str]) -> None:
@@ -40,53 +40,53 @@ class Inquiries:
         self._asked: dict[int, tuple[_Open, str]] = {}
         self._number = kernel.incarnation << 32
 
-    def inquire(self, session: Session, body: Inquire, _: float) -> None:
+    def list_durables(self, session: Session, body: ListDurables, _: float) -> None:
         """A client asks."""
-        inquiry = _Open(session, body, self._found(body.principal))
-        self._open.setdefault(session.name, []).append(inquiry)
-        self._go_on(inquiry)
+        survey = _Open(session, body, self._found(body.principal))
+        self._open.setdefault(session.name, []).append(survey)
+        self._go_on(survey)
 
     def close(self, session: Session) -> None:
         """Its client is gone."""
-        for inquiry in self._open.pop(session.name, []):
-            for number in inquiry.asked.values():
+        for survey in self._open.pop(session.name, []):
+            for number in survey.asked.values():
                 del self._asked[number]
 
     def anew(self, streams: Iterable[str]) -> None:
         """The ways of these streams have changed, and what was under way on them is lost."""
         nodes = set(map(broker_of, streams))
-        for inquiry in [each for some in list(self._open.values()) for each in some]:
-            lost = nodes & inquiry.asked.keys()
+        for survey in [each for some in list(self._open.values()) for each in some]:
+            lost = nodes & survey.asked.keys()
             for node in lost:
-                del self._asked[inquiry.asked.pop(node)]
+                del self._asked[survey.asked.pop(node)]
             if lost:
-                self._go_on(inquiry)
+                self._go_on(survey)
 
-    def _go_on(self, inquiry: _Open) -> None:
+    def _go_on(self, survey: _Open) -> None:
         ways = self._reached.ways
         streams = {broker_of(s): s for s in ways.streams if broker_of(s) not in ways.names}
         for node, stream in streams.items():
-            if node not in inquiry.asked and node not in inquiry.said:
+            if node not in survey.asked and node not in survey.said:
                 self._number += 1
-                inquiry.asked[node] = self._number
-                self._asked[self._number] = inquiry, node
+                survey.asked[node] = self._number
+                self._asked[self._number] = survey, node
                 via = ways.via(stream)
                 assert via is not None, "the node's own streams are not asked"
                 path = (self._kernel.name,)
-                self._kernel.send(via, Inquiry(stream, inquiry.body.principal, self._number, path))
-        if not inquiry.asked:
-            self._answer(inquiry)
+                self._kernel.send(via, Survey(stream, survey.body.principal, self._number, path))
+        if not survey.asked:
+            self._answer(survey)
 
-    def _answer(self, inquiry: _Open) -> None:
-        some = self._open[inquiry.session.name]
-        some.remove(inquiry)
+    def _answer(self, survey: _Open) -> None:
+        some = self._open[survey.session.name]
+        some.remove(survey)
         if not some:
-            del self._open[inquiry.session.name]
+            del self._open[survey.session.name]
         known = {*map(broker_of, self._reached.known), *self._kernel.neighbours}
-        unasked = sorted(known - inquiry.said - self._reached.ways.names.keys())
-        found = sorted(inquiry.found, key=lambda held: (held.name, held.home))
-        answer = Durables(inquiry.body.id, tuple(found), tuple(unasked))
-        self._kernel.emit(Reply(inquiry.session.name, answer))
+        unasked = sorted(known - survey.said - self._reached.ways.names.keys())
+        found = sorted(survey.found, key=lambda held: (held.name, held.home))
+        answer = Durables(survey.body.id, tuple(found), tuple(unasked))
+        self._kernel.emit(Reply(survey.session.name, answer))
 
     def _found(self, principal: str) -> list[Held]:
         """What a principal has here."""
@@ -114,22 +114,22 @@ class Inquiries:
 
     # -- messages ------------------------------------------------------------------------------
 
-    def asked(self, neighbour: Neighbour, message: Inquiry) -> None:
+    def asked(self, neighbour: Neighbour, message: Survey) -> None:
         """Somebody asks what a principal has here."""
         if not self._reached.passed_on(neighbour, message):
             found = tuple(self._found(message.principal))
-            self._kernel.send(neighbour, Inquired(message.number, message.path, found))
+            self._kernel.send(neighbour, Surveyed(message.number, message.path, found))
 
-    def told(self, _: Neighbour, message: Inquired) -> None:
+    def told(self, _: Neighbour, message: Surveyed) -> None:
         """A node answers."""
         if self._reached.passed_back(message):
             return
-        inquiry, node = self._asked.pop(message.number, (None, ""))
-        if inquiry is not None:
-            del inquiry.asked[node]
-            inquiry.said.add(node)
-            inquiry.found += message.found
-            self._go_on(inquiry)
+        survey, node = self._asked.pop(message.number, (None, ""))
+        if survey is not None:
+            del survey.asked[node]
+            survey.said.add(node)
+            survey.found += message.found
+            self._go_on(survey)
 
     def audit(self) -> Iterator[str]:
         """Whatever cannot be true of it."""
