@@ -31,7 +31,7 @@ def test_what_is_published_out_of_reach_is_heard_though_the_clock_there_is_behin
             await network["b"].start()
             await network.agreed()
             async with tidings.connect(network["b"].url) as publisher:
-                await publisher.publish_many({"n": n} for n in range(5))
+                await publisher.publish_each({"n": n} for n in range(5))
                 network.proxies["a", "b"].cut()
                 await _apart(network)
                 if is_restarted:
@@ -42,7 +42,7 @@ def test_what_is_published_out_of_reach_is_heard_though_the_clock_there_is_behin
                     reader.subscribe("EXISTS n", durable="desk") as durable,
                     reader.subscribe("EXISTS n") as live,
                 ):
-                    await publisher.publish_many({"n": n} for n in range(5, 15))
+                    await publisher.publish_each({"n": n} for n in range(5, 15))
                     network.proxies["a", "b"].mend()
                     for events in (durable, live):
                         heard = [await events.get(PATIENCE)]
@@ -72,14 +72,14 @@ async def _durable_at_a(network: Network) -> AsyncIterator[tuple[str, tidings.Cl
         tidings.connect(network["b"].url) as publisher,
     ):
         events = await client.subscribe("n > 0", durable="desk")
-        await publisher.publish_many({"n": n} for n in range(1, 6))
+        await publisher.publish_each({"n": n} for n in range(1, 6))
         heard = [await events.get(PATIENCE) for _ in range(5)]
         await heard[-1].ack()
         network["a"].kill()
         with pytest.raises(tidings.SubscriptionRefused, match="does not know"):
             await events.get(PATIENCE)
         assert client.broker == "b"
-        await publisher.publish_many({"n": n} for n in range(6, 11))
+        await publisher.publish_each({"n": n} for n in range(6, 11))
         yield url, client
 
 

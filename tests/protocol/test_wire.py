@@ -21,6 +21,7 @@ from tidings.events import Filter, Limits, Notification, TidingsError
 from tidings.events.values import register_domain
 from tidings.protocol import host, messages, requests, wire
 from tidings.protocol.messages import Event, Frame, Offer, Way
+from tidings.protocol.requests import Kept
 from tidings.protocol.wire import (
     UNLIMITED,
     VERSION,
@@ -135,8 +136,17 @@ BODIES = {
     messages.Account: st.builds(messages.Account, views, numbers, st.none() | numbers),
     messages.Seek: st.builds(messages.Seek, ids, texts, numbers, paths),
     messages.Sought: st.builds(messages.Sought, numbers, paths, st.booleans()),
+    messages.Inquire: st.builds(
+        messages.Inquire, ids, texts, st.lists(st.binary(max_size=16)).map(tuple), numbers, paths
+    ),
+    messages.Inquired: st.builds(
+        messages.Inquired,
+        *(numbers, paths, st.dictionaries(numbers, st.tuples(ids, numbers, times), max_size=3)),
+        st.lists(numbers, max_size=3).map(tuple),
+    ),
 }
 since = st.one_of(st.none(), st.just("begin"), times, cursors)
+runs = st.builds(Kept, numbers, numbers, ids, numbers, times, st.booleans())
 named = st.dictionaries(ids, filters, max_size=3)
 MESSAGES = {
     requests.Attach: st.builds(requests.Attach, named, named, cursors),
@@ -147,11 +157,15 @@ MESSAGES = {
     requests.Advertise: st.builds(requests.Advertise, ids, filters),
     requests.Unadvertise: st.builds(requests.Unadvertise, ids),
     requests.Publish: st.builds(
-        requests.Publish, numbers, st.lists(notifications, max_size=4).map(tuple)
+        requests.Publish,
+        *(numbers, st.lists(notifications, max_size=4).map(tuple), st.booleans(), paths, paths),
+        st.booleans(),
     ),
     requests.Renew: st.builds(requests.Renew, numbers),
     requests.Detach: st.builds(requests.Detach, st.booleans()),
-    requests.Accepted: st.builds(requests.Accepted, ids, numbers),
+    requests.Accepted: st.builds(
+        requests.Accepted, ids, numbers, kept=st.lists(runs, max_size=3).map(tuple)
+    ),
     requests.Refused: st.builds(
         requests.Refused,
         ids,
@@ -232,7 +246,7 @@ def test_no_message_was_forgotten():
             if issubclass(found, msgspec.Struct) and found.__module__ == module.__name__
         }
 
-    assert structs(requests) <= MESSAGES.keys()
+    assert structs(requests) - {Kept} <= MESSAGES.keys()
     assert structs(messages) - MESSAGES.keys() - {Way} == BODIES.keys()
 
 
@@ -332,11 +346,11 @@ def test_tags_and_the_order_of_fields_are_fixed():
         5: "Watch id filter",
         6: "Advertise id filter",
         7: "Unadvertise id",
-        8: "Publish number notifications",
+        8: "Publish number notifications is_whole ids elsewhere maybe_twice",
         9: "Renew digest",
         10: "Detach forget",
         11: "Copy id stream after upto",
-        16: "Accepted id number epoch cursor begun doubts",
+        16: "Accepted id number epoch cursor begun doubts kept",
         17: "Refused id reason cursor stream position is_passing",
         18: "Resend ",
         19: "Progress id cursor is_live",
@@ -366,6 +380,8 @@ def test_tags_and_the_order_of_fields_are_fixed():
         61: "Welcome version broker limits lake principal",
         62: "Ping number",
         63: "Pong number",
+        70: "Inquire stream principal digests number path",
+        71: "Inquired number path kept undecided",
     }
 
 
@@ -385,7 +401,7 @@ def test_the_bytes_of_a_publication_are_these():
     inner = msgspec.msgpack.encode(
         {"symbol": "DIS", "price": Ext(1, b"\x01" + 8 * b"\0"), "up": True}
     )
-    payload = plain([8, 3, [Ext(3, inner)]])
+    payload = plain([8, 3, [Ext(3, inner)], False, [], [], False])
     assert frame == len(payload).to_bytes(4, "big") + payload
 
 

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from tidings.delivery.log import Log, size
-from tidings.delivery.own import OwnStream
-from tidings.events import Notification
+from tidings.delivery.own import OwnStream, Said
 from tidings.protocol.epochs import broker_of, epoch_of
 from tidings.protocol.host import Append, Damaged, Read, Records, Span, Trimmed, Unreadable
 from tidings.protocol.messages import BEGIN, NOW, Event, Fetch, Fetched
@@ -61,10 +60,8 @@ class Logs:
         """That of what clients publish now."""
         return self.published.log
 
-    def keep(
-        self, own: OwnStream, said: Iterable[tuple[Notification, bool]], time: float
-    ) -> list[Event]:
-        """Say this in an own stream, with whether it goes to everybody. Kept at the next `Sync`."""
+    def keep(self, own: OwnStream, said: Iterable[Said], time: float) -> list[Event]:
+        """Say this in an own stream. Kept at the next `Sync`."""
         events = own.say(said, time)
         if events:
             self._kernel.emit(Append(tuple(events)))
