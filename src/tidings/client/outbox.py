@@ -47,7 +47,16 @@ class Publication:
     """
 
     __slots__ = (
-        *("ids", "maybe_twice", "notifications", "number", "receipt", "sent_to", "size"),
+        *(
+            "ids",
+            "is_unsure",
+            "maybe_twice",
+            "notifications",
+            "number",
+            "receipt",
+            "sent_to",
+            "size",
+        ),
         "where",
     )
 
@@ -69,6 +78,8 @@ class Publication:
         """That of the first notification, and the others follow on it; 0 if they have none yet."""
         self.where: tuple[Kept, ...] = ()
         """Where they are kept, as far as the broker has told."""
+        self.is_unsure = False
+        """Whether they may be kept twice, whatever is said of where."""
         self.sent_to: tuple[str, ...] = ()
         """The brokers that may have it."""
         self.size: Final = sum([len(pack_notification(each)) for each in notifications]) + (
@@ -249,6 +260,8 @@ class Outbox:
         while self._waiting and 0 < self._waiting[0].number <= kept:
             publication = self._waiting.popleft()
             publication.where = places.of(publication)
+            # Nobody says here whether the others were asked.
+            publication.is_unsure = publication.maybe_twice and bool(publication.elsewhere(broker))
             refusal = self._was_refused(publication)
             if refusal is not None:
                 self._doubt(publication, broker)

@@ -35,7 +35,7 @@ class Publisher:
         notification = notification_of(said)
         ids = (id_of(notification) if id is None else checked(id),)
         publication = await self._one((notification,), ids, maybe_twice=maybe_twice)
-        return receipt_of(publication.number, publication.where)
+        return receipt_of(publication.number, publication.where, is_unsure=publication.is_unsure)
 
     async def publish_many(
         self, said: Iterable[Said], id: str | None, *, maybe_twice: bool
@@ -56,7 +56,10 @@ class Publisher:
         else:
             ids = tuple(checked(f"{id}/{index}") for index in range(len(together)))
         publication = await self._one(together, ids, maybe_twice=maybe_twice)
-        return Receipts(publication.number, publication.count, publication.where)
+        return Receipts(
+            *(publication.number, publication.count, publication.where),
+            is_unsure=publication.is_unsure,
+        )
 
     async def _one(
         self, notifications: tuple[Notification, ...], ids: tuple[str, ...], *, maybe_twice: bool

@@ -75,11 +75,17 @@ class Receipts(Sequence[Receipt]):
     (3, 'paris:41', 40, 9)
     """
 
-    __slots__ = ("_count", "_number", "_runs")
+    __slots__ = ("_count", "_is_unsure", "_number", "_runs")
 
-    def __init__(self, number: int, count: int, runs: Sequence[Kept]) -> None:
-        """`count` publications from a number on, and where they are kept, as far as is known."""
+    def __init__(
+        self, number: int, count: int, runs: Sequence[Kept], *, is_unsure: bool = False
+    ) -> None:
+        """`count` publications from a number on, and where they are kept, as far as is known.
+
+        They may all be kept twice if that `is_unsure`.
+        """
         self._number, self._count, self._runs = number, count, tuple(runs)
+        self._is_unsure = is_unsure
 
     @property
     def first(self) -> Receipt:
@@ -107,8 +113,11 @@ class Receipts(Sequence[Receipt]):
 
     def __getitem__(self, index: int | slice) -> Receipt | list[Receipt]:
         if isinstance(index, slice):
-            return [receipt_of(self._number + i, self._runs) for i in range(self._count)[index]]
-        return receipt_of(self._number + range(self._count)[index], self._runs)
+            return [self._at(each) for each in range(self._count)[index]]
+        return self._at(range(self._count)[index])
+
+    def _at(self, index: int) -> Receipt:
+        return receipt_of(self._number + index, self._runs, is_unsure=self._is_unsure)
 
     def __repr__(self) -> str:
         return (
@@ -116,13 +125,13 @@ class Receipts(Sequence[Receipt]):
         )
 
 
-def receipt_of(number: int, runs: Sequence[Kept]) -> Receipt:
+def receipt_of(number: int, runs: Sequence[Kept], *, is_unsure: bool = False) -> Receipt:
     """The receipt of a publication, if some of these runs are about it."""
     for run in runs:
         if run.number <= number <= run.last:
             stream, tick = run.place(number)
-            return Receipt(number, stream, tick, run.time, run.is_maybe_twice)
-    return Receipt(number)
+            return Receipt(number, stream, tick, run.time, run.is_maybe_twice or is_unsure)
+    return Receipt(number, maybe_twice=is_unsure)
 
 
 def beginning_of(since: Receipt | Receipts) -> float:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from msgspec.structs import replace
+
 from tidings.delivery.ids import Ids, Place, digest_of
 from tidings.delivery.inquiries import Findings
 from tidings.delivery.own import Said
@@ -71,8 +73,11 @@ class Batch:
             if place is not None:
                 self._elsewhere[digest] = place
         if place is not None:
-            self._again.append(Kept(number, 1, *place))
-        elif digest in self._findings.unsure and not self._body.maybe_twice:
+            # What is known here was not asked for elsewhere, where it may be kept, too.
+            is_unasked = digest not in self._findings.found and bool(self._body.elsewhere)
+            is_marked = (is_unasked and self._body.maybe_twice) or digest in self._findings.twice
+            self._again.append(Kept(number, 1, *place, is_marked))
+        elif digest in self._findings.unsure and not self._findings.may_be_twice:
             self._unsure.append(number)
         else:
             return False
@@ -135,7 +140,7 @@ class Batch:
             if digest in self._places:
                 event = events[self._places[digest]]
                 runs.append(Kept(number, 1, event.stream, event.tick, event.time))
-        return sorted([*self._again, *runs], key=lambda run: run.number)
+        return _joined(sorted([*self._again, *runs], key=lambda run: run.number))
 
     def _marked(self, events: Sequence[Event]) -> list[Kept]:
         unsure = self._findings.unsure
@@ -160,8 +165,8 @@ def together(count: int, index: int, reason: str) -> str:
 
 def _unsure(findings: Findings) -> str:
     return (
-        f"{' and '.join(findings.unasked)} may have kept it, and cannot be asked now; try again "
-        "later, or publish it with maybe_twice=True"
+        f"{' and '.join(findings.unasked)} may have kept it, and cannot be asked now; publish it "
+        "again later, under the same id"
     )
 
 
@@ -178,3 +183,17 @@ def _runs(numbers: Sequence[int], events: Sequence[Event]) -> list[Kept]:
             runs.append(Kept(numbers[begin], end - begin, event.stream, event.tick, event.time))
             begin = end
     return runs
+
+
+def _joined(runs: Sequence[Kept]) -> list[Kept]:
+    """The same in as few runs as possible."""
+    found: list[Kept] = []
+    for run in runs:
+        before = found[-1] if found else None
+        if before is not None and run == replace(
+            before, number=before.last + 1, tick=before.tick + before.count, count=run.count
+        ):
+            found[-1] = replace(before, count=before.count + run.count)
+        else:
+            found.append(run)
+    return found

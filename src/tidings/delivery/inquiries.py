@@ -15,6 +15,10 @@ ask each other, one at most keeps it. If both are about to, the one whose name c
 it says that it is not decided yet, and the other asks again. The other one says "not kept", and
 from then on what it was told itself no longer counts: it asks anew.
 
+Who wants something kept though nobody can be asked (`maybe_twice`) is told that it may be kept
+twice. But what a node has said "not kept" of it never keeps before it has asked back: else somebody
+would have been told elsewhere that it is kept once.
+
 What is kept counts from the moment at which it is to be written; the answer goes out behind the
 commit, as all answers do. So a node never says "not kept" of what is being written, and "kept" only
 of what is on disk. A crash drops the notes of who has asked: but also every connection, with all
@@ -53,6 +57,10 @@ class Findings(NamedTuple):
     """Those that may be kept where nobody could ask."""
     unasked: Collection[str] = ()
     """The nodes that could not be asked."""
+    twice: Collection[bytes] = ()
+    """Those that are kept at several nodes, or may be."""
+    may_be_twice: bool = False
+    """Whether what is unsure may be kept all the same."""
 
 
 class Behind(NamedTuple):
@@ -67,7 +75,18 @@ class Behind(NamedTuple):
 class Inquiry:
     """A publication that waits until others have said whether they have kept it."""
 
-    __slots__ = ("body", "digests", "found", "name", "open", "session", "time", "until")
+    __slots__ = (
+        "body",
+        "digests",
+        "found",
+        "name",
+        "open",
+        "session",
+        "time",
+        "twice",
+        "until",
+        "word",
+    )
 
     def __init__(
         self, session: Session, name: str, body: Publish, time: float, *, until: float
@@ -80,6 +99,10 @@ class Inquiry:
         self.open: dict[str, int] = {}
         """The nodes that have not answered yet, and under which number each is asked."""
         self.found: dict[bytes, Place] = {}
+        self.twice: set[bytes] = set()
+        """Those that were found at several nodes: somebody was bold."""
+        self.word: set[str] = set()
+        """The nodes that were told that it is not kept here: they must be asked."""
 
     @property
     def principal(self) -> str:
@@ -152,14 +175,14 @@ class Inquiries:
         digests = [digest_of(id) for id in body.ids if id]
         unknown = [each for each in digests if self._ids.find(principal, each) is None]
         nodes = dict.fromkeys(body.elsewhere) if unknown else {}
-        for digest in unknown:
-            nodes |= dict.fromkeys(self._notes.get((principal, digest), ()))
+        askers = {each for digest in unknown for each in self._notes.get((principal, digest), ())}
+        nodes |= dict.fromkeys(sorted(askers))
         nodes.pop(self._kernel.name, None)
         if not nodes:
             return False
         until = max(came + PATIENCE, self._kernel.now + 2 * AGAIN)
         inquiry = Inquiry(session, name, body, time, until=until)
-        inquiry.digests = tuple(dict.fromkeys(unknown))
+        inquiry.digests, inquiry.word = tuple(dict.fromkeys(unknown)), askers
         self._waiting[name] = inquiry
         self._by_id |= {(principal, digest): inquiry for digest in inquiry.digests}
         for node in nodes:
@@ -205,8 +228,10 @@ class Inquiries:
         inquiry, node = self._asked.get(message.number, (None, ""))
         if inquiry is None:
             return
-        kept = {inquiry.digests[at]: Place(*place) for at, place in message.kept.items()}
-        inquiry.found |= kept
+        for at, place in message.kept.items():
+            first = inquiry.found.setdefault(inquiry.digests[at], Place(*place))
+            if first != Place(*place):
+                inquiry.twice.add(inquiry.digests[at])
         if not message.undecided:
             del self._asked[inquiry.open.pop(node)]
             self._kernel.soon(self._decide_all)
@@ -221,7 +246,11 @@ class Inquiries:
         self._end(inquiry)
         unasked = tuple(sorted(inquiry.open))
         unsure = frozenset(inquiry.digests) - inquiry.found.keys() if unasked else frozenset()
-        findings = Findings(inquiry.found, unsure, unasked)
+        if unasked and inquiry.body.maybe_twice:
+            inquiry.twice |= inquiry.found.keys()
+        may_be_twice = inquiry.body.maybe_twice and inquiry.word.isdisjoint(unasked)
+        twice = frozenset(inquiry.twice)
+        findings = Findings(inquiry.found, unsure, unasked, twice, may_be_twice)
         self._take(inquiry.session, inquiry.name, inquiry.body, inquiry.time, findings)
         for each in self._behind.pop(inquiry.name, ()):
             self._publish(each.session, each.body, each.time, came=each.came)
@@ -252,6 +281,7 @@ class Inquiries:
             else:
                 self._note(message.principal, digest, asker)
                 if inquiry is not None:
+                    inquiry.word.add(asker)
                     self._open(inquiry, asker)
         answer = Inquired(message.number, message.path, kept, tuple(undecided))
         self._kernel.send(neighbour, answer)
