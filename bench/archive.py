@@ -100,7 +100,7 @@ def _publish(server: Server, events: int) -> float:
     start = time.perf_counter()
     with connect_sync(f"tidings://127.0.0.1:{server.port}") as client:
         for _ in range(events // len(notifications)):
-            client.publish_many(notifications)
+            client.publish_each(notifications)
     server.settle()
     return events / (time.perf_counter() - start)
 

@@ -131,7 +131,7 @@ def _outcome(case: Case, seconds: float) -> tuple[Outcome, Any]:
         connect_sync(f"tidings://127.0.0.1:{server.port}") as client,
     ):
         url, folder = f"tidings://127.0.0.1:{server.port}", Path(place)
-        client.publish_many(registration(f"desk-{n}", f) for n, f in filters.items())
+        client.publish_each(registration(f"desk-{n}", f) for n, f in filters.items())
         inbox = folder / "inbox" if case.way == "inbox" else None
         began = time.perf_counter()
         with (
@@ -139,7 +139,7 @@ def _outcome(case: Case, seconds: float) -> tuple[Outcome, Any]:
             _delivering(spark, url, folder / "deliver", inbox) as told,
         ):
             while not told().delivered:  # the first batches start Python, and make an index
-                client.publish_many(_quotes(RATE // 10, -1))
+                client.publish_each(_quotes(RATE // 10, -1))
                 time.sleep(0.5)
             start = time.perf_counter() - began
             _publish(url, _WARM)

@@ -71,7 +71,7 @@ async def _rates(port: int, ways: dict[str, tuple[Way, int]], rounds: int) -> Ra
     rates: Rates = {way: [] for way in ways}
     most = max(count for _, count in ways.values())
     async with tidings.connect(f"tidings://127.0.0.1:{port}") as client:
-        await client.publish_many({"symbol": "DIS", "price": n / 8} for n in range(most))
+        await client.publish_each({"symbol": "DIS", "price": n / 8} for n in range(most))
         for _ in range(rounds):
             for way, (read, count) in ways.items():
                 async with client.subscribe("EXISTS price", durable=way, since="begin") as found:

@@ -46,7 +46,7 @@ def subscribe(broker: BrokerProcess) -> Run:
 
 def publish(broker: BrokerProcess, *events: Notification) -> None:
     with connect_sync(broker.url) as client:
-        client.publish_many(events)
+        client.publish_each(events)
 
 
 def deliver(broker: BrokerProcess, name: str, *numbers: int) -> None:

@@ -26,7 +26,7 @@ def test_a_broker_is_backed_up_under_load_and_goes_on_from_that(
     def load() -> None:
         with connect_sync(broker.url) as client:
             while not done.is_set():
-                client.publish_many([{"n": n} for n in range(50)])
+                client.publish_each([{"n": n} for n in range(50)])
 
     publisher = threading.Thread(target=load)
     publisher.start()
@@ -68,7 +68,7 @@ def test_damage_is_named_and_a_store_is_renewed(tidings: Run, tmp_path: Path) ->
     broker = BrokerProcess(tmp_path)
     broker.start()
     with connect_sync(broker.url) as client:
-        client.publish_many([{"n": n} for n in range(300)])
+        client.publish_each([{"n": n} for n in range(300)])
     broker.kill()
     store = tmp_path / "store"
     flip_a_bit(store)

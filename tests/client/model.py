@@ -19,6 +19,7 @@ from tidings.protocol.requests import (
     Advertise,
     Attach,
     Interest,
+    Kept,
     Missed,
     Progress,
     Publish,
@@ -49,6 +50,8 @@ class Broker:
     kept: dict[str, int] = field(default_factory=dict)
     numbers: dict[str, list[int]] = field(default_factory=dict)
     """Those that are kept."""
+    runs: dict[str, list[Kept]] = field(default_factory=dict)
+    """Where they are kept."""
     refused: dict[str, dict[int, Refused]] = field(default_factory=dict)
     durable: dict[str, dict[str, int]] = field(default_factory=dict)
     owners: dict[str, str] = field(default_factory=dict)
@@ -66,7 +69,8 @@ class Broker:
             case Attach():
                 kept, refused = self.kept.get(session, 0), self.refused.get(session, {})
                 self.refused[session] = {n: said for n, said in refused.items() if n <= kept}
-                return [*self.refused[session].values(), Accepted("attach", kept)]
+                runs = tuple(self.runs.get(session, ()))[-4:]
+                return [*self.refused[session].values(), Accepted("attach", kept, kept=runs)]
             case Publish(number=number, notifications=()):
                 if number > self.kept.get(session, 0):
                     left_out = Refused(str(number), "left out")
@@ -74,17 +78,22 @@ class Broker:
                 return []
             case Publish(number=first, notifications=notifications):
                 answers: list[Any] = []
+                runs = []
+                is_out = request.is_whole and any(map(self.refuses.matches, notifications))
                 for number, notification in enumerate(notifications, first):
                     if number <= self.kept.get(session, 0):
                         continue
-                    if self.refuses.matches(notification):
+                    if is_out or self.refuses.matches(notification):
                         answers.append(Refused(str(number), "not this"))
                         self.refused.setdefault(session, {})[number] = answers[-1]
                         continue
                     self.streams[OWN].append(notification)
                     self.numbers[session] = [*self.numbers.get(session, []), number]
                     self.kept[session] = number
-                return [*answers, Accepted("publish", self.kept.get(session, 0))]
+                    runs.append(Kept(number, 1, OWN, len(self.streams[OWN]), float(number)))
+                self.runs.setdefault(session, []).extend(runs)
+                last = max(self.kept.get(session, 0), first + len(notifications) - 1)
+                return [*answers, Accepted("publish", last, kept=tuple(runs))]
             case Subscribe():
                 return self._subscribe(request)
             case Unsubscribe(id=id):

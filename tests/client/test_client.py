@@ -74,10 +74,10 @@ def test_an_event_is_a_mapping_with_a_place_and_a_time(broker: BrokerProcess, ru
 def test_history_goes_over_into_the_present(broker: BrokerProcess, run: Run) -> None:
     async def main() -> list[int]:
         async with tidings.connect(broker.url) as client:
-            await client.publish_many({"n": n} for n in range(5_000))
+            await client.publish_each({"n": n} for n in range(5_000))
             async with client.subscribe("n >= 0", since="begin") as events:
                 more = asyncio.create_task(
-                    client.publish_many({"n": n} for n in range(5_000, 10_000))
+                    client.publish_each({"n": n} for n in range(5_000, 10_000))
                 )
                 heard = await numbers(events, 10_000)
                 await more
@@ -94,7 +94,7 @@ def test_who_reads_at_once_is_told_nothing_in_vain_however_much_there_is(
 ) -> None:
     async def main() -> list[int]:
         async with tidings.connect(broker.url) as client:
-            await client.publish_many({"n": n} for n in range(40_000))
+            await client.publish_each({"n": n} for n in range(40_000))
             async with client.subscribe("n >= 0", durable=durable, since="begin") as events:
                 id = events._reading.id
                 heard = [e["n"] async for e in events.until_live()]
@@ -107,7 +107,7 @@ def test_who_reads_at_once_is_told_nothing_in_vain_however_much_there_is(
 def test_until_live_ends_with_the_last_event_kept(broker: BrokerProcess, run: Run) -> None:
     async def main() -> tuple[list[int], list[int], list[int]]:
         async with tidings.connect(broker.url) as client:
-            await client.publish_many({"n": n} for n in range(10))
+            await client.publish_each({"n": n} for n in range(10))
             first = client.subscribe("n < 7", since="begin")
             async with first as events:
                 kept = [e async for e in events.until_live()]
@@ -215,7 +215,7 @@ def test_without_the_right_token_nobody_comes_in(tmp_path: Path, run: Run) -> No
 
     async def main(shown: str | None) -> int:
         async with tidings.connect(broker.url, token=shown) as client:
-            return await client.publish({"n": 1})
+            return (await client.publish({"n": 1})).number
 
     try:
         assert run(main(token)) == 1
@@ -250,7 +250,7 @@ def test_over_tls(tmp_path: Path, run: Run) -> None:
 
     async def main(tls: Any) -> int:
         async with tidings.connect(broker.url, tls=tls) as client:
-            return await client.publish({"n": 1})
+            return (await client.publish({"n": 1})).number
 
     try:
         assert broker.url.startswith("tidings+tls://")
@@ -282,7 +282,7 @@ def test_many_are_published_in_order_with_few_under_way(broker: BrokerProcess, r
                     most = max(most, len(client._host.session.outbox))
                     yield {"n": n}
 
-            assert await client.publish_many(produce()) == 3_000
+            assert await client.publish_each(produce()) == 3_000
             assert 1 < most <= 100
             async with client.subscribe("TRUE", since="begin") as events:
                 return [e["n"] async for e in events.until_live()]
@@ -303,9 +303,9 @@ def test_what_is_too_large_is_refused_and_all_else_goes_on(tmp_path: Path, run: 
             with pytest.raises(tidings.PublishRefused, match="at most 5 attributes"):
                 await client.publish(wide)
             with pytest.raises(tidings.PublishRefused):
-                await client.publish_many([{"n": 0}, wide, {"n": 1}])
+                await client.publish_each([{"n": 0}, wide, {"n": 1}])
             refused: list[int] = []
-            kept = await client.publish_many(
+            kept = await client.publish_each(
                 [{"n": 2}, wide, {"text": "y" * 40_000}, large, {"text": "z" * 40_000}, wide],
                 on_refused=lambda index, problem: refused.append(index),
             )
@@ -329,13 +329,13 @@ def test_what_is_nested_too_deeply_is_refused_to_whoever_publishes_it(
 
     async def main() -> None:
         async with tidings.connect(broker.url) as client:
-            assert await client.publish(nested(99)) == 1
+            assert (await client.publish(nested(99))).number == 1
             for depth in (100, 400):
                 with pytest.raises(
                     tidings.TidingsError, match="nested more than 100 deep, the limit"
                 ):
                     await client.publish(nested(depth))
-            assert await client.publish({"n": 1}) == 2
+            assert (await client.publish({"n": 1})).number == 2
             async with client.subscribe("TRUE", since="begin") as events:
                 assert [set(e.notification) async for e in events.until_live()] == [{"deep"}, {"n"}]
 
@@ -345,7 +345,8 @@ def test_what_is_nested_too_deeply_is_refused_to_whoever_publishes_it(
 def test_a_name_is_told_how_much_of_it_is_kept(broker: BrokerProcess, run: Run) -> None:
     async def main() -> list[int]:
         async with tidings.connect(broker.url, name="importer") as client:
-            return [client.kept, await client.publish({"n": 1}), await client.publish({"n": 2})]
+            receipts = [await client.publish({"n": 1}), await client.publish({"n": 2})]
+            return [client.kept - 2, *(receipt.number for receipt in receipts)]
 
     assert run(main()) == [0, 1, 2]
     assert run(main()) == [2, 3, 4]
@@ -366,7 +367,7 @@ def test_what_is_kept_is_not_taken_for_what_its_number_was_refused_before(
             connection = client._host._connection
             assert connection is not None
             connection.receive = lambda _: connection.abort("lost with its answer")
-            assert await client.publish({"n": 2}) == 1
+            assert (await client.publish({"n": 2})).number == 1
             async with client.subscribe("TRUE", since="begin") as events:
                 assert [event["n"] async for event in events.until_live()] == [2]
 
@@ -385,7 +386,7 @@ def test_of_two_clients_of_one_name_the_later_one_stays(broker: BrokerProcess, r
                     await subscription.get()
                 with pytest.raises(tidings.ClientClosed, match="'twin'"):
                     await first.publish({"n": 1})
-                assert await second.publish({"n": 1}) == 1
+                assert (await second.publish({"n": 1})).number == 1
 
     run(main())
 
@@ -411,7 +412,7 @@ def test_each_event_of_a_burst_is_published_once_though_the_broker_restarts(
             tidings.connect(broker.url) as listener,
             listener.subscribe("n >= 0", queue=10**6) as live,
         ):
-            work = asyncio.create_task(client.publish_many(produce()))
+            work = asyncio.create_task(client.publish_each(produce()))
             for _ in range(2):
                 before = client.kept
                 await until(lambda before=before: client.kept > before + 1_000)
@@ -473,7 +474,7 @@ def test_a_durable_subscription_goes_on_after_kill_9(broker: BrokerProcess, run:
 
     async def publish(first: int, last: int) -> None:
         async with tidings.connect(broker.url) as client:
-            await client.publish_many({"n": n} for n in range(first, last))
+            await client.publish_each({"n": n} for n in range(first, last))
 
     assert read(0) == 100
     broker.kill()
@@ -488,7 +489,7 @@ def test_what_is_not_acknowledged_is_told_again(broker: BrokerProcess, run: Run)
         async with tidings.connect(broker.url) as client:
             async with client.subscribe("n >= 0", durable="desk"):
                 pass
-            await client.publish_many({"n": n} for n in range(10))
+            await client.publish_each({"n": n} for n in range(10))
             async with client.subscribe("n >= 0", durable="desk") as events:
                 got = [await events.get() for _ in range(6)]
                 await got[3].ack()
@@ -523,7 +524,7 @@ def test_a_reader_that_waits_for_its_own_publications_does_not_hold_itself_up(
 ) -> None:
     async def main() -> list[int]:
         async with tidings.connect(broker.url) as client:
-            await client.publish_many({"n": n} for n in range(500))
+            await client.publish_each({"n": n} for n in range(500))
             async with client.subscribe("n >= 0", durable="desk", since="begin", queue=7) as events:
                 heard = []
                 async for event in events:
@@ -548,7 +549,7 @@ def test_a_slow_live_reader_misses_events_and_is_told_how_many(
             client.subscribe("n >= 0", queue=1_000) as fast,
         ):
             await until(lambda: slow.is_live)
-            await client.publish_many({"n": n} for n in range(1_000))
+            await client.publish_each({"n": n} for n in range(1_000))
             assert await numbers(fast, 1_000) == list(range(1_000))
             assert (slow.waiting, slow.missed) == (10, 990)
             assert await numbers(slow, 10) == list(range(10))
@@ -563,7 +564,7 @@ def test_a_cursor_that_is_no_place_in_the_log_is_refused_with_one_that_is(
 ) -> None:
     async def main() -> None:
         async with tidings.connect(broker.url) as client:
-            await client.publish_many([{"n": 1}, {"n": 2}])
+            await client.publish_each([{"n": 1}, {"n": 2}])
             with pytest.raises(tidings.StreamWentBack) as caught:
                 async with client.subscribe("TRUE", since="paris:99"):
                     pass
@@ -595,7 +596,7 @@ def test_callbacks_get_every_event_and_may_fail(
         async with tidings.connect(broker.url) as client:
             await client.subscribe("n >= 0", callback=hear)
             subscription = await client.subscribe("n >= 0", callback=wait)
-            await client.publish_many({"n": n} for n in range(5))
+            await client.publish_each({"n": n} for n in range(5))
             await until(lambda: len(plain) == len(waiting) == 5)
             await subscription.close()
         return plain, waiting
@@ -656,7 +657,7 @@ def test_a_frozen_broker_holds_up_publications_and_nothing_is_lost(
             client.subscribe("n >= 0") as events,
         ):
             broker.signal(signal.SIGSTOP)
-            work = asyncio.create_task(client.publish_many({"n": n} for n in range(50)))
+            work = asyncio.create_task(client.publish_each({"n": n} for n in range(50)))
             await until(lambda: client._host.session.outbox.is_full)
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0.05):

@@ -33,7 +33,7 @@ def test_a_copy_is_all_between_two_ticks(broker: BrokerProcess, run: Run) -> Non
     async def main() -> None:
         async with tidings.connect(broker.url) as client:
             assert await numbers(client) == []
-            await client.publish_many({"n": n} for n in range(1_000))
+            await client.publish_each({"n": n} for n in range(1_000))
             assert await numbers(client) == list(range(1, 1_001))
             assert await numbers(client, after=17, upto=40) == list(range(18, 41))
             assert await numbers(client, after=1_000, upto=2_000) == []
@@ -84,7 +84,7 @@ def test_nothing_is_lost_or_repeated_when_the_broker_is_killed(
 
     async def main() -> None:
         async with tidings.connect(broker.url) as client:
-            await client.publish_many({"n": n, "text": text} for n in range(count))
+            await client.publish_each({"n": n, "text": text} for n in range(count))
         async with tidings.connect(broker.url) as client:
             found: list[int] = []
             kills = 0
@@ -105,12 +105,12 @@ def test_a_copy_that_is_given_up_leaves_the_client_as_it_was(
 ) -> None:
     async def main() -> None:
         async with tidings.connect(broker.url) as client:
-            await client.publish_many({"n": n} for n in range(1_000))
+            await client.publish_each({"n": n} for n in range(1_000))
             async with aclosing(client.copy("paris")) as copy:
                 async for rows in copy:
                     assert rows.ticks[0] == 1
                     break
-            assert await client.publish({"n": 1_000}) == 1_001
+            assert (await client.publish({"n": 1_000})).number == 1_001
             assert await numbers(client) == list(range(1, 1_002))
             assert not client._host.session._copyings
 

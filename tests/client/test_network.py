@@ -68,8 +68,8 @@ def test_two_streams_are_heard_once_each_though_both_brokers_are_killed(
 
             hearing = asyncio.create_task(hear())
             work = [
-                asyncio.create_task(at_paris.publish_many(produce("paris"))),
-                asyncio.create_task(at_rome.publish_many(produce("rome"))),
+                asyncio.create_task(at_paris.publish_each(produce("paris"))),
+                asyncio.create_task(at_rome.publish_each(produce("rome"))),
             ]
             await both_grow()
             for broker in (rome, paris):

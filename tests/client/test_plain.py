@@ -17,8 +17,8 @@ from tests.client.brokers import BrokerProcess
 def test_the_verbs_without_await(broker: BrokerProcess) -> None:
     with tidings.connect_sync(broker.url) as client:
         client.advertise("EXISTS n")
-        assert client.publish({"n": 0}) == 1
-        assert client.publish_many({"n": n} for n in range(1, 3_000)) == 2_999
+        assert client.publish({"n": 0}).number == 1
+        assert client.publish_each({"n": n} for n in range(1, 3_000)) == 2_999
         with client.subscribe("n >= 0", durable="desk", since="begin") as events:
             for event in events:
                 event.ack()
@@ -47,7 +47,7 @@ def test_an_event_is_sent_while_the_iterable_waits_for_the_next(broker: BrokerPr
                 yield {"n": n}
                 assert events.get(timeout=20)["n"] == n
 
-        assert client.publish_many(echo()) == 5
+        assert client.publish_each(echo()) == 5
 
 
 def test_a_mistake_in_the_iterable_is_the_callers(broker: BrokerProcess) -> None:
@@ -57,9 +57,9 @@ def test_a_mistake_in_the_iterable_is_the_callers(broker: BrokerProcess) -> None
 
     with tidings.connect_sync(broker.url) as client:
         with pytest.raises(ZeroDivisionError):
-            client.publish_many(broken())
+            client.publish_each(broken())
         with pytest.raises(tidings.NotificationError):
-            client.publish_many([{"n": 2}, {"n": object()}, *[{"n": 3}] * 10_000])
+            client.publish_each([{"n": 2}, {"n": object()}, *[{"n": 3}] * 10_000])
         client.flush()
         with client.subscribe("n >= 1", since="begin") as events:
             assert [e["n"] for e in events.until_live()] == [1, 2]
@@ -99,7 +99,7 @@ def test_callbacks_and_interest(broker: BrokerProcess) -> None:
         with client.subscribe("n >= 0", callback=hear):
             assert next(interest) is True
             interest.close()
-            client.publish_many([{"n": 0}, {"n": 1}, {"n": 2}])
+            client.publish_each([{"n": 0}, {"n": 1}, {"n": 2}])
             assert done.wait(20)
     assert heard == [0, 1, 2]
 
@@ -139,7 +139,7 @@ def test_a_callback_that_waits_for_its_client_is_told_that_it_would_wait_for_eve
     told: Queue[str] = Queue()
 
     def hear(event: tidings.Event) -> None:
-        for verb in (client.flush, client.close, lambda: client.publish_many([{"n": 1}])):
+        for verb in (client.flush, client.close, lambda: client.publish_each([{"n": 1}])):
             try:
                 verb()
             except tidings.TidingsError as problem:
@@ -186,8 +186,8 @@ def test_nobody_listening_is_an_error_and_leaves_no_thread() -> None:
 @pytest.mark.slow
 def test_a_broker_that_restarts_is_found_again(broker: BrokerProcess) -> None:
     with tidings.connect_sync(broker.url) as client, client.subscribe("TRUE") as events:
-        assert client.publish({"n": 1}) == 1
+        assert client.publish({"n": 1}).number == 1
         broker.kill()
         broker.start()
-        assert client.publish({"n": 2}) == 2
+        assert client.publish({"n": 2}).number == 2
         assert [events.get(timeout=20)["n"] for _ in range(2)] == [1, 2]

@@ -11,6 +11,7 @@ from tests.client.model import FAR, OWN, Broker, Line
 from tidings.client.event import Event
 from tidings.client.outbox import UNKNOWN, OutboxLimits, Publication
 from tidings.client.reading import Reading, Told
+from tidings.client.receipts import Receipts
 from tidings.client.session import Session
 from tidings.events import Filter, Notification
 from tidings.protocol.messages import Event as NodeEvent
@@ -91,11 +92,20 @@ class Program:
             self.published += 1
             self.session.outbox.add(said(self.published))
 
+    def publish_many(self) -> None:
+        if not self.session.outbox.is_full:
+            count = 1 + self.published % 3
+            together = [said(self.published + n) for n in range(1, count + 1)]
+            self.published += count
+            self.session.outbox.add(*together)
+
     def do(self, action: str) -> None:
         line, session = self.line, self.session
         match action:
             case "publish":
                 self.publish()
+            case "publish many":
+                self.publish_many()
             case "elsewhere":
                 self.broker.streams[FAR].append(said(len(self.broker.streams[FAR])))
             case "connect":
@@ -184,6 +194,26 @@ def test_each_publication_is_kept_once_and_in_order(actions: list[str]) -> None:
     check_settled(program)
 
 
+@given(st.lists(st.sampled_from([*WHATEVER, *["publish many", "break"] * 6]), min_size=20))
+def test_what_is_published_together_is_kept_together_or_not_at_all(actions: list[str]) -> None:
+    broker = Broker(refuses=FORBIDDEN)
+    program = Program(broker, durable=None, since=None, most=100)
+    for action in actions:
+        if action != "kill":
+            program.do(action)
+    program.finish()
+    check_settled(program)
+    for publication, refusal in program.settled:
+        is_out = any(map(FORBIDDEN.matches, publication.notifications))
+        assert (refusal is not None) is is_out
+        receipts = Receipts(publication.number, publication.count, publication.where)
+        if refusal is None and receipts.first.tick:
+            begin = receipts.first.tick - 1
+            kept = broker.streams[OWN][begin : begin + publication.count]
+            assert kept == list(publication.notifications)
+            assert [r.tick - 1 for r in receipts] == [*range(begin, begin + publication.count)]
+
+
 PUBLISHING = st.lists(
     st.sampled_from(
         ["publish", "publish", "send", "handle", "receive", "talk", "break", "forbid", "allow"]
@@ -215,9 +245,11 @@ def test_what_is_refused_at_times_is_known_to_be_kept_or_not(actions: list[str])
 
 def check_settled(program: Program) -> None:
     """Of each publication it was said once whether it is kept, and that is so."""
-    settled = [publication.notification["n"] for publication, _ in program.settled]
+    settled = [
+        each["n"] for publication, _ in program.settled for each in publication.notifications
+    ]
     assert sorted(settled) == [*range(1, program.published + 1)]
-    kept = [p.notification for p, refusal in program.settled if refusal is None]
+    kept = [n for p, refusal in program.settled if refusal is None for n in p.notifications]
     assert kept == program.broker.streams[OWN]
     assert len(program.session.outbox) == 0
 

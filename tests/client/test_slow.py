@@ -38,7 +38,7 @@ def test_who_does_not_read_misses_events_and_is_told_unless_durable(
             tidings.connect_sync(broker.url) as writer,
         ):
             events = reader.subscribe("n >= 0", durable=durable, callback=hear, queue=10 * COUNT)
-            writer.publish_many({"n": n, "text": TEXT} for n in range(COUNT))
+            writer.publish_each({"n": n, "text": TEXT} for n in range(COUNT))
             may_read.set()
             while not at_end.wait(0.05):  # it may be that what comes right now is missed, too
                 writer.publish({"n": COUNT})

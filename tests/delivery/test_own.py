@@ -91,7 +91,7 @@ class Process:
 def find(process: Process, count: int) -> None:
     """Paris finds something by itself, and says it in its other stream."""
     delivery = process.nodes["paris"].from_log
-    said = [(Notification({"low": n}), False) for n in range(count)]
+    said = [(Notification({"low": n}), False, "") for n in range(count)]
     delivery.let_flow(delivery.logs.keep(delivery.logs.own["low"], said, time=1.0))
     process.tell("paris", Woken())
 

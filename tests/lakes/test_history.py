@@ -278,7 +278,7 @@ def test_what_was_missed_before_it_went_back_to_the_lake_is_still_missed(
             events = reader.enter_context(History(client, lake, "TRUE", since="begin"))
             assert list(events.until_live()) == []
             with connected(broker) as other:
-                other.publish_many({"n": n} for n in range(1, room + more + 1))
+                other.publish_each({"n": n} for n in range(1, room + more + 1))
             asyncio.run(eventually(lambda: events.missed == more))
         # What comes next is published, archived and let go of while the reader is cut off.
         with here(tmp_path) as broker:
@@ -381,7 +381,7 @@ class Feed(threading.Thread):
         with tidings.connect_sync(self._url, wait=PATIENCE) as client:
             while not self.stop.is_set():
                 some = range(self.count, self.count + 10)
-                client.publish_many({"n": n, "at": self._name, "x": bytes(400)} for n in some)
+                client.publish_each({"n": n, "at": self._name, "x": bytes(400)} for n in some)
                 self.count += 10
 
 

@@ -86,7 +86,7 @@ class Load:
                     {"by": found.name, "n": n, "v": chance.randrange(100), "x": bytes(size)}
                     for n in burst
                 ]
-                assert await client.publish_many(said) == len(said)
+                assert await client.publish_each(said) == len(said)
                 found.accepted = burst[-1]
                 await asyncio.sleep(0.003)
 

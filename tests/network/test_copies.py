@@ -102,12 +102,12 @@ def test_a_copy_is_nobodys_but_the_addressees(tmp_path: Path) -> None:
                 near.subscribe("n > 0 OR EXISTS tidings.for", durable="d") as durable,
             ):
                 everybody = ("desk/falling", "desk/rising", "lab/falling", "x/y")
-                await pipeline.publish_many(copies(1, *everybody))
-                await pipeline.publish_many(copies(2, "desk/falling"))
-                await pipeline.publish_many(copies(3, "lab/falling", "lab/other"))
+                await pipeline.publish_each(copies(1, *everybody))
+                await pipeline.publish_each(copies(2, "desk/falling"))
+                await pipeline.publish_each(copies(3, "lab/falling", "lab/other"))
                 await pipeline.publish({"n": 4})
                 end = copies(5, *everybody)
-                await pipeline.publish_many(end)
+                await pipeline.publish_each(end)
                 for events, name, numbers in (
                     (falling, "desk/falling", (1, 2, 5)),
                     (rising, "desk/rising", (1, 5)),
@@ -151,8 +151,8 @@ def test_nobody_listens_registers_or_delivers_under_the_name_of_somebody_else(
                 with pytest.raises(tidings.SubscriptionRefused, match=r"subscribe\(bulk=NAME\)"):
                     await lab.subscribe(wanted)
             async with lab.subscribe("TRUE", bulk="desk/falling") as events:  # it is lab/desk/…
-                await pipeline.publish_many(copies(1, "desk/falling"))
-                await pipeline.publish_many(copies(2, "lab/desk/falling"))
+                await pipeline.publish_each(copies(1, "desk/falling"))
+                await pipeline.publish_each(copies(2, "lab/desk/falling"))
                 assert [each["n"] for each in await heard(events, 2)] == [2]
             await lab.publish(registration("lab/falling", "TRUE"))
             for name in ("desk/falling", "falling", "lab"):
@@ -162,7 +162,7 @@ def test_nobody_listens_registers_or_delivers_under_the_name_of_somebody_else(
                     await lab.publish(registration(name, "TRUE"))
             refused: list[int] = []
             forged = [{"n": 1}, *copies(2, "desk/falling"), {"n": 3}]
-            kept = await lab.publish_many(forged, on_refused=lambda at, _: refused.append(at))
+            kept = await lab.publish_each(forged, on_refused=lambda at, _: refused.append(at))
             assert (kept, refused) == (2, [1])
             with pytest.raises(tidings.PublishRefused, match=r'deliverers = \["lab"\]'):
                 await lab.publish(copies(4, "lab/falling")[0])
@@ -193,7 +193,7 @@ def test_the_command_listens_under_the_name_of_its_principal(tmp_path: Path) -> 
             assert registered == (0, "1 subscription registered")
             said = [e.notification for e in broker.log() if "tidings.bulk" in e.notification]
             assert [each["tidings.bulk"] for each in said] == ["desk/falling"]
-            await pipeline.publish_many(copies(1, "desk/falling", "lab/falling"))
+            await pipeline.publish_each(copies(1, "desk/falling", "lab/falling"))
             for who, found in (("desk", '{"n":1} 1 event'), ("lab", '{"n":1} 1 event')):
                 arguments = ("subscribe", "--bulk", "falling", "--until", "now")
                 assert await asyncio.to_thread(command, broker, who, *arguments) == (0, found)

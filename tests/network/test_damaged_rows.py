@@ -62,7 +62,7 @@ def test_readers_of_a_damaged_row_are_told_and_go_on_behind_it(tmp_path: Path) -
                 text = "x" * 5_000
                 for first in range(1, COUNT + 1, 20):
                     numbers = range(first, first + 20)
-                    await client.publish_many({"n": n, "x": f"needle {n};{text}"} for n in numbers)
+                    await client.publish_each({"n": n, "x": f"needle {n};{text}"} for n in numbers)
             assert own.stop() == 0
             damage(own)
             await own.start()

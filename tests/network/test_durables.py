@@ -26,7 +26,7 @@ def test_a_replay_that_is_interrupted_goes_on_where_it_was(tmp_path: Path) -> No
         async with broker_behind_proxy(tmp_path) as (broker, _):
             async with tidings.connect(broker.url) as client:
                 async with client.subscribe("n > 0", durable="desk") as events:
-                    await client.publish_many({"n": n} for n in range(1, 101))
+                    await client.publish_each({"n": n} for n in range(1, 101))
                     assert await some(events, 100) == list(range(1, 101))
                 async with client.subscribe("n > 0", durable="desk", since="begin") as events:
                     assert await some(events, 50) == list(range(1, 51))
@@ -50,7 +50,7 @@ def test_a_replay_is_not_undone_by_who_had_the_subscription_before(tmp_path: Pat
             old = await tidings.connect(f"tidings://127.0.0.1:{proxy.port}")
             before = await old.subscribe("n > 0", durable="desk")
             async with tidings.connect(broker.url) as new:
-                await new.publish_many({"n": n} for n in range(1, 101))
+                await new.publish_each({"n": n} for n in range(1, 101))
                 assert await some(before, 100) == list(range(1, 101))
                 await old.flush()
                 proxy.choke()
@@ -79,7 +79,7 @@ def test_another_filter_is_refused_and_both_are_shown(tmp_path: Path) -> None:
                 assert await some(events, 1) == [1]
                 with pytest.raises(tidings.SubscriptionRefused, match=r"hears n > 0, not n > 2"):
                     await client.subscribe("n > 2", durable="desk")
-                await client.publish_many({"n": n} for n in (2, 3))
+                await client.publish_each({"n": n} for n in (2, 3))
                 assert await some(events, 1) == [2], "it goes on for who has it"
             async with client.subscribe("n > 2", durable="desk", replace=True) as events:
                 assert await some(events, 1) == [3]
@@ -108,7 +108,7 @@ def test_what_an_awaited_acknowledgement_covers_never_comes_again(
                 tidings.connect(broker.url) as writer,
                 writer.subscribe("n > 0", durable="desk"),
             ):
-                await writer.publish_many({"n": n} for n in range(1, 31))
+                await writer.publish_each({"n": n} for n in range(1, 31))
             for n in range(1, 30, 3):
                 client = await tidings.connect(url, wait=PATIENCE)
                 events = await client.subscribe("n > 0", durable="desk")
@@ -134,7 +134,7 @@ def test_an_acknowledgement_that_is_lost_on_the_way_is_said_again(tmp_path: Path
             tidings.connect(f"tidings://127.0.0.1:{proxy.port}") as client,
             client.subscribe("n > 0", durable="desk") as events,
         ):
-            await client.publish_many({"n": n} for n in range(1, 11))
+            await client.publish_each({"n": n} for n in range(1, 11))
             for n in range(1, 11):
                 event = await events.get(PATIENCE)
                 proxy.choke()
@@ -189,7 +189,7 @@ def test_a_plain_client_waits_for_its_acknowledgements_too(tmp_path: Path) -> No
                     client.subscribe("n > 0", durable="desk") as events,
                 ):
                     if first == 1:
-                        client.publish_many({"n": n} for n in range(1, 11))
+                        client.publish_each({"n": n} for n in range(1, 11))
                     for n in range(first, first + 5):
                         event = events.get(PATIENCE)
                         assert event["n"] == n

@@ -44,14 +44,14 @@ def test_whoever_is_beyond_the_end_of_a_restored_store_is_told_and_others_go_on(
                 durable = await client.subscribe("n > 0", durable="desk")
                 slow = await client.subscribe("n > 0", durable="slow")
                 async with tidings.connect(here.url, wait=PATIENCE) as writer:
-                    await writer.publish_many({"n": n} for n in range(1, 6))
+                    await writer.publish_each({"n": n} for n in range(1, 6))
                 await (await slow.get(PATIENCE)).ack()
                 await slow.close()
                 assert here.stop() == 0
                 shutil.copytree(here.store, tmp_path / "yesterday")
                 await here.start()
                 async with tidings.connect(here.url, wait=PATIENCE) as writer:
-                    await writer.publish_many({"n": n} for n in range(6, 11))
+                    await writer.publish_each({"n": n} for n in range(6, 11))
                 assert await numbers(live, 10) == list(range(1, 11))
                 assert await numbers(durable, 10) == list(range(1, 11))
                 assert here.stop() == 0
@@ -71,7 +71,7 @@ def test_whoever_is_beyond_the_end_of_a_restored_store_is_told_and_others_go_on(
                     tidings.connect(here.url, wait=PATIENCE) as writer,
                     writer.subscribe("n > 0", since="a:2") as behind,
                 ):
-                    await writer.publish_many({"n": n} for n in range(100, 103))
+                    await writer.publish_each({"n": n} for n in range(100, 103))
                     assert await numbers(live, 3) == [100, 101, 102]
                     assert await numbers(durable, 3) == [100, 101, 102]
                     assert await numbers(slow, 7) == [2, 3, 4, 5, 100, 101, 102]
@@ -104,12 +104,12 @@ def test_a_broker_whose_disk_was_set_back_hears_of_it_from_others_and_begins_an_
             async with tidings.connect(there.url, wait=PATIENCE) as client:
                 live = await client.subscribe("n > 0")
                 async with tidings.connect(here.url, wait=PATIENCE) as writer:
-                    await writer.publish_many({"n": n} for n in range(1, 6))
+                    await writer.publish_each({"n": n} for n in range(1, 6))
                 assert here.stop() == 0
                 shutil.copytree(here.store, tmp_path / "yesterday")
                 await here.start()
                 async with tidings.connect(here.url, wait=PATIENCE) as writer:
-                    await writer.publish_many({"n": n} for n in range(6, 11))
+                    await writer.publish_each({"n": n} for n in range(6, 11))
                 assert await numbers(live, 10) == list(range(1, 11))
                 assert here.stop() == 0
                 set_back(here, tmp_path / "yesterday")
@@ -138,18 +138,18 @@ def test_a_copy_that_is_put_back_by_rsync_uses_no_tick_again(tmp_path: Path) -> 
         async with Network(tmp_path, (("a", "b"),)) as network:
             broker = network["a"]
             async with tidings.connect(broker.url, wait=PATIENCE) as client:
-                await client.publish_many({"n": n} for n in range(1, 6))
+                await client.publish_each({"n": n} for n in range(1, 6))
             assert broker.stop() == 0
             shutil.copytree(broker.store, tmp_path / "yesterday")
             synced(broker.store, tmp_path / "yesterday")
             await broker.start()
             async with tidings.connect(broker.url, wait=PATIENCE) as client:
-                await client.publish_many({"n": n} for n in range(6, 11))
+                await client.publish_each({"n": n} for n in range(6, 11))
             assert broker.stop() == 0
             synced(tmp_path / "yesterday", broker.store)
             await broker.start()
             async with tidings.connect(broker.url, wait=PATIENCE) as client:
-                await client.publish_many({"n": n} for n in range(100, 103))
+                await client.publish_each({"n": n} for n in range(100, 103))
                 with pytest.raises(StreamWentBack, match="which ends at 5"):
                     await client.subscribe("n > 0", since="a:8")
                 events = await client.subscribe("n > 0", since="a:5")
@@ -169,7 +169,7 @@ def test_after_a_store_was_renewed_its_readers_are_told_wherever_they_are(tmp_pa
                 tidings.connect(there.url, wait=PATIENCE) as far,
             ):
                 readers = [await client.subscribe("n > 0") for client in (near, far)]
-                await near.publish_many({"n": n} for n in range(1, 6))
+                await near.publish_each({"n": n} for n in range(1, 6))
                 for events in readers:
                     assert await numbers(events, 5) == [1, 2, 3, 4, 5]
                 assert here.stop() == 0
@@ -193,7 +193,7 @@ def test_a_copy_of_a_log_is_told_that_the_stream_went_back(tmp_path: Path) -> No
         async with Network(tmp_path, (("a", "b"),)) as network:
             broker = network["a"]
             async with tidings.connect(broker.url, wait=PATIENCE) as client:
-                await client.publish_many({"n": n} for n in range(1, 6))
+                await client.publish_each({"n": n} for n in range(1, 6))
             broker.stop()
             shutil.copytree(broker.store, tmp_path / "yesterday")
             restore(broker, tmp_path / "yesterday")
@@ -275,7 +275,7 @@ def test_two_far_brokers_of_one_name_are_noticed_between_them(tmp_path: Path) ->
             async with tidings.connect(rome.url, wait=PATIENCE) as client:
                 events = await client.subscribe("TRUE")
                 async with tidings.connect(other.url, wait=PATIENCE) as writer:
-                    await writer.publish_many({"n": n} for n in range(100, 110))
+                    await writer.publish_each({"n": n} for n in range(100, 110))
                 async with tidings.connect(first.url, wait=PATIENCE) as writer:
                     await writer.publish({"n": 1})
                 assert (await events.get(PATIENCE))["n"] == 1, "it is not mixed up with the other"

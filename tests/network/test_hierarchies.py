@@ -59,7 +59,7 @@ def test_what_clients_want_goes_upwards_only_and_all_hear_exactly_that(tmp_path:
             for child in ("east", "west"):
                 await holds(network, child, "root", 1)  # "everything", whatever is wanted there
             for at, name in enumerate(("east", "west", "root")):
-                await clients[name].publish_many({"n": n} for n in range(at, 100, 3))
+                await clients[name].publish_each({"n": n} for n in range(at, 100, 3))
             numbers = {"n < 10": 10, "n > 90": 9, "n > 50": 49, "n = 5": 1}
             for name, texts in wanted.items():
                 for text, events in zip(texts, heard[name], strict=True):

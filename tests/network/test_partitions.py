@@ -62,7 +62,7 @@ def test_a_reader_hears_nothing_again_that_was_heard_of_before_it_began(
                 reader.subscribe("EXISTS n") as events,
                 tidings.connect(network["c"].url) as client,
             ):
-                await client.publish_many({"n": n} for n in range(10))
+                await client.publish_each({"n": n} for n in range(10))
                 for n in range(10):
                     assert (await events.get(PATIENCE))["n"] == n
             network["c"].kill()
@@ -96,7 +96,7 @@ def test_a_dead_connection_is_replaced_even_if_much_waits_for_it(tmp_path: Path)
                 reader.subscribe("EXISTS n", durable="desk") as events,
             ):
                 network.proxies["a", "b"].forget()
-                await publisher.publish_many({"n": n, "x": bytes(1 << 16)} for n in range(200))
+                await publisher.publish_each({"n": n, "x": bytes(1 << 16)} for n in range(200))
                 for n in range(200):
                     assert (await events.get(PATIENCE))["n"] == n
 
@@ -126,7 +126,7 @@ def test_a_neighbour_that_takes_nothing_holds_nobody_up(tmp_path: Path) -> None:
                 async def pass_by(first: int, last: int, *readers: tidings.Subscription) -> None:
                     for start in range(first, last, 500):
                         some = range(start, start + 500)
-                        await publisher.publish_many({"n": n, "x": bytes(size)} for n in some)
+                        await publisher.publish_each({"n": n, "x": bytes(size)} for n in some)
                         for n in some:
                             for events in readers:
                                 assert (await events.get(PATIENCE))["n"] == n
@@ -152,7 +152,7 @@ def test_a_slow_link_delivers_slowly(tmp_path: Path) -> None:
             await network.agreed()
             async with tidings.connect(network["a"].url) as publisher:
                 large = bytes(10_000)
-                await publisher.publish_many({"n": n, "x": large} for n in range(200))
+                await publisher.publish_each({"n": n, "x": large} for n in range(200))
             network.proxies["a", "b"].rate = 500_000.0
             async with (
                 tidings.connect(network["b"].url) as reader,

@@ -47,7 +47,7 @@ def test_what_was_refused_is_known_though_the_broker_was_killed_before_it_said_s
             assert client._host._connection is not None
             client._host._connection.receive = lambda _: None  # no answer arrives
             work = asyncio.create_task(
-                client.publish_many(
+                client.publish_each(
                     [said(n, is_wide=n == 1) for n in range(3)],
                     on_refused=lambda index, _: refused.append(index),
                 )
@@ -56,7 +56,7 @@ def test_what_was_refused_is_known_though_the_broker_was_killed_before_it_said_s
             broker.kill()
             await broker.start()
             assert (await work, refused) == (2, [1])
-            assert await client.publish(said(3, is_wide=False)) == 4
+            assert (await client.publish(said(3, is_wide=False))).number == 4
         assert kept(broker) == [0, 2, 3]
 
     asyncio.run(run())
@@ -68,12 +68,12 @@ def test_what_was_refused_is_known_to_the_next_though_the_broker_was_killed_afte
     async def run() -> None:
         await broker.start()
         async with tidings.connect(broker.url, name="desk", wait=PATIENCE) as client:
-            assert await client.publish(said(0, is_wide=False)) == 1
+            assert (await client.publish(said(0, is_wide=False))).number == 1
             with pytest.raises(tidings.PublishRefused):
                 await client.publish(said(1, is_wide=True))
             broker.kill()
             await broker.start()
-            assert await client.publish(said(2, is_wide=False)) == 3
+            assert (await client.publish(said(2, is_wide=False))).number == 3
         async with tidings.connect(broker.url, name="desk", wait=PATIENCE) as client:
             assert (client.kept, [*client.refusals]) == (3, [2])
         assert kept(broker) == [0, 2]
@@ -104,7 +104,7 @@ def test_of_everything_it_is_known_whether_it_is_kept_whenever_the_broker_is_kil
 
         async with tidings.connect(broker.url, wait=PATIENCE) as client:
             work = asyncio.create_task(
-                client.publish_many(produce(), on_refused=lambda index, _: refused.append(index))
+                client.publish_each(produce(), on_refused=lambda index, _: refused.append(index))
             )
             for _ in range(4):
                 more = client.kept + chance.randint(200, 3_000)

@@ -29,7 +29,7 @@ def test_what_is_published_out_of_reach_is_heard_though_the_clock_there_is_behin
             await network["b"].start()
             await network.agreed()
             async with tidings.connect(network["b"].url) as publisher:
-                await publisher.publish_many({"n": n} for n in range(5))
+                await publisher.publish_each({"n": n} for n in range(5))
                 network.proxies["a", "b"].cut()
                 await _apart(network)
                 if is_restarted:
@@ -40,7 +40,7 @@ def test_what_is_published_out_of_reach_is_heard_though_the_clock_there_is_behin
                     reader.subscribe("EXISTS n", durable="desk", home="here") as durable,
                     reader.subscribe("EXISTS n") as live,
                 ):
-                    await publisher.publish_many({"n": n} for n in range(5, 15))
+                    await publisher.publish_each({"n": n} for n in range(5, 15))
                     network.proxies["a", "b"].mend()
                     for events in (durable, live):
                         heard = [await events.get(PATIENCE)]

@@ -173,7 +173,7 @@ def test_what_cannot_be_a_store_is_said_in_a_sentence(
     async def run() -> None:
         await process.start()
         async with tidings.connect(process.url, wait=PATIENCE) as client:
-            await client.publish_many({"n": n} for n in range(1000))
+            await client.publish_each({"n": n} for n in range(1000))
 
     asyncio.run(run())
     assert "in use" in _complaint(broker(tmp_path, "a"))
@@ -235,11 +235,11 @@ def test_a_clock_that_is_set_back_changes_no_order(
             tidings.connect(process.url, wait=PATIENCE) as client,
             client.subscribe("EXISTS n") as live,
         ):
-            await client.publish_many({"n": n} for n in range(100))
+            await client.publish_each({"n": n} for n in range(100))
             middle = datetime.now(UTC)
-            await client.publish_many({"n": n} for n in range(100, 200))
+            await client.publish_each({"n": n} for n in range(100, 200))
             clock.write_text("-3600")
-            await client.publish_many({"n": n} for n in range(200, 300))
+            await client.publish_each({"n": n} for n in range(200, 300))
             heard = [await live.get(PATIENCE) for _ in range(300)]
             assert [e["n"] for e in heard] == list(range(300))
             times = [e.time for e in heard]
@@ -248,7 +248,7 @@ def test_a_clock_that_is_set_back_changes_no_order(
             # After a restart the store knows what time it was.
             process.kill()
             await process.start()
-            await client.publish_many({"n": n} for n in range(300, 400))
+            await client.publish_each({"n": n} for n in range(300, 400))
             heard = [await live.get(PATIENCE) for _ in range(100)]
             assert [e["n"] for e in heard] == list(range(300, 400))
             assert times[-1] <= heard[0].time <= heard[-1].time
@@ -336,7 +336,7 @@ async def _trim(there: BrokerProcess, here: BrokerProcess) -> None:
         async with tidings.connect(there.url, name="feed", wait=PATIENCE) as client:
             while not stopped.is_set():
                 some = range(accepted + 1, accepted + 21)
-                await client.publish_many({"n": n, "x": bytes(1000)} for n in some)
+                await client.publish_each({"n": n, "x": bytes(1000)} for n in some)
                 accepted += 20
                 await asyncio.sleep(0.002)
 

@@ -261,7 +261,7 @@ def test_who_does_not_read_costs_little_and_is_told_what_was_missed(
                 reading = asyncio.create_task(read())
                 large = bytes(1_000)
                 for first in range(0, total, 1_000):
-                    await client.publish_many(
+                    await client.publish_each(
                         {"flood": n, "x": large} for n in range(first, first + 1_000)
                     )
                     await works()

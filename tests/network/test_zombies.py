@@ -51,7 +51,7 @@ def test_a_publication_that_is_nowhere_is_never_acknowledged(
             await asyncio.sleep(0)
             async with tidings.connect(broker.url, name="desk") as new:
                 assert new.kept == 1
-                assert await new.publish({"by": "new", "n": 2}) == 2
+                assert (await new.publish({"by": "new", "n": 2})).number == 2
                 if is_killed:
                     broker.kill()
                     await broker.start()
@@ -63,7 +63,7 @@ def test_a_publication_that_is_nowhere_is_never_acknowledged(
                         await in_flight
                 with pytest.raises(tidings.Fenced):
                     await old.publish({"by": "old", "n": 3})
-                assert await new.publish({"by": "new", "n": 3}) == 3  # it is not disturbed
+                assert (await new.publish({"by": "new", "n": 3})).number == 3  # it is not disturbed
             await old.close()
             assert said(broker) == [("old", 1), ("new", 2), ("new", 3)]
 
@@ -79,7 +79,7 @@ def test_what_one_broker_may_have_kept_is_not_published_at_another(tmp_path: Pat
             await proxy.start()
             url = f"tidings://127.0.0.1:{proxy.port},127.0.0.1:{there.port}"
             async with tidings.connect(url, name="desk") as client:
-                assert await client.publish({"by": "desk", "n": 1}) == 1
+                assert (await client.publish({"by": "desk", "n": 1})).number == 1
                 proxy.choke()
                 under_way = [
                     asyncio.create_task(client.publish({"by": "desk", "n": n})) for n in (2, 3)

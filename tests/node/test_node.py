@@ -17,6 +17,7 @@ from tidings.protocol import (
     Deliver,
     Detach,
     Effect,
+    Kept,
     LinkDown,
     LinkUp,
     Publish,
@@ -199,7 +200,8 @@ def test_whoever_has_a_name_keeps_it_until_somebody_else_is_let_in_under_it() ->
     zombie = node.handle(Request("3", Attach(name="desk", instance="old", epoch=1)), now=3.0)
     assert [(to, getattr(said, "id", "")) for to, said in replies(zombie)] == [("3", SESSION)]
     news = Publish(1, (Notification({"n": 1}),))
-    assert ("2", Accepted("publish", 1)) in replies(node.handle(Request("2", news), now=4.0))
+    kept = Accepted("publish", 1, kept=(Kept(1, 1, "b1", 1),))
+    assert ("2", kept) in replies(node.handle(Request("2", news), now=4.0))
     assert replies(node.handle(Request("3", news), now=4.0)) == [("3", Resend())]
 
 

@@ -21,6 +21,7 @@ from tidings.events import Filter, Limits, Notification, TidingsError
 from tidings.events.values import register_domain
 from tidings.protocol import host, messages, requests, wire
 from tidings.protocol.messages import Event, Frame, More, Offer, Way
+from tidings.protocol.requests import Kept
 from tidings.protocol.wire import (
     OLDEST,
     UNLIMITED,
@@ -157,6 +158,14 @@ BODIES = {
     messages.Sought: st.builds(
         messages.Sought, numbers, paths, numbers, texts, st.booleans(), st.booleans()
     ),
+    messages.Inquire: st.builds(
+        messages.Inquire, ids, texts, st.lists(st.binary(max_size=16)).map(tuple), numbers, paths
+    ),
+    messages.Inquired: st.builds(
+        messages.Inquired,
+        *(numbers, paths, st.dictionaries(numbers, st.tuples(ids, numbers, times), max_size=3)),
+        st.lists(numbers, max_size=3).map(tuple),
+    ),
     messages.Move: st.builds(
         *(messages.Move, ids, texts, numbers, numbers, paths),
         *(st.none() | filters, st.none() | texts),
@@ -166,6 +175,7 @@ BODIES = {
         *(times, texts, numbers, st.booleans()),
     ),
 }
+runs = st.builds(Kept, numbers, numbers, ids, numbers, times, st.booleans())
 named = st.dictionaries(ids, filters, max_size=3)
 MESSAGES = {
     requests.Attach: st.builds(requests.Attach, named, named, cursors),
@@ -176,7 +186,9 @@ MESSAGES = {
     requests.Advertise: st.builds(requests.Advertise, ids, filters),
     requests.Unadvertise: st.builds(requests.Unadvertise, ids),
     requests.Publish: st.builds(
-        requests.Publish, numbers, st.lists(notifications, max_size=4).map(tuple)
+        requests.Publish,
+        *(numbers, st.lists(notifications, max_size=4).map(tuple), st.booleans(), paths, paths),
+        st.booleans(),
     ),
     requests.Renew: st.builds(requests.Renew, numbers),
     requests.Detach: st.builds(requests.Detach, st.booleans()),
@@ -185,7 +197,9 @@ MESSAGES = {
     requests.Durables: st.builds(
         requests.Durables, ids, st.lists(held, max_size=3).map(tuple), paths
     ),
-    requests.Accepted: st.builds(requests.Accepted, ids, numbers),
+    requests.Accepted: st.builds(
+        requests.Accepted, ids, numbers, kept=st.lists(runs, max_size=3).map(tuple)
+    ),
     requests.Refused: st.builds(
         requests.Refused,
         ids,
@@ -270,7 +284,7 @@ def test_no_message_was_forgotten():
             if issubclass(found, msgspec.Struct) and found.__module__ == module.__name__
         }
 
-    assert structs(requests) - {requests.Held} <= MESSAGES.keys()
+    assert structs(requests) - {requests.Held, Kept} <= MESSAGES.keys()
     assert structs(messages) - MESSAGES.keys() - {More, Way} == BODIES.keys()
 
 
@@ -371,13 +385,13 @@ def test_tags_and_the_order_of_fields_are_fixed():
         5: "Watch id filter",
         6: "Advertise id filter",
         7: "Unadvertise id",
-        8: "Publish number notifications",
+        8: "Publish number notifications is_whole ids elsewhere maybe_twice",
         9: "Renew digest",
         10: "Detach forget",
         11: "Copy id stream after upto",
         12: "ListDurables id principal",
         13: "Adjust id durable since is_paused",
-        16: "Accepted id number epoch cursor begun doubts",
+        16: "Accepted id number epoch cursor begun doubts kept",
         17: "Refused id reason cursor stream position is_passing",
         18: "Resend ",
         19: "Progress id cursor is_live complete",
@@ -415,6 +429,8 @@ def test_tags_and_the_order_of_fields_are_fixed():
         68: "Charge stream epoch number path body",
         69: "Charged number path is_there refusal",
         65: "Moved number path epoch refusal filter cursor begun owner doubts is_paused",
+        70: "Inquire stream principal digests number path",
+        71: "Inquired number path kept undecided",
     }
 
 
@@ -434,7 +450,7 @@ def test_the_bytes_of_a_publication_are_these():
     inner = msgspec.msgpack.encode(
         {"symbol": "DIS", "price": Ext(1, b"\x01" + 8 * b"\0"), "up": True}
     )
-    payload = plain([8, 3, [Ext(3, inner)]])
+    payload = plain([8, 3, [Ext(3, inner)], False, [], [], False])
     assert frame == len(payload).to_bytes(4, "big") + payload
 
 

@@ -47,7 +47,7 @@ def lake(tmp_path: Path) -> Lake:
 
 def publish(broker: BrokerProcess, numbers: range) -> None:
     with tidings.connect_sync(broker.url) as client:
-        client.publish_many({"n": n, "even": n % 2 == 0, "text": f"number {n}"} for n in numbers)
+        client.publish_each({"n": n, "even": n % 2 == 0, "text": f"number {n}"} for n in numbers)
 
 
 def log(broker: BrokerProcess, filter: str = "TRUE") -> list[tuple[str, Any, Any]]:
@@ -216,7 +216,7 @@ def test_each_event_is_archived_once_whoever_is_killed(broker: BrokerProcess, la
 
     def publish_all() -> None:
         with tidings.connect_sync(broker.url, wait=30) as client:
-            client.publish_many(until_enough())
+            client.publish_each(until_enough())
 
     publisher = threading.Thread(target=publish_all)
     publisher.start()

@@ -79,7 +79,7 @@ def test_each_event_is_there_once_whoever_is_killed_and_whatever_tasks_name_alik
 
     def publish_all() -> None:
         with connect_sync(broker.url, wait=30) as client:
-            client.publish_many(until_enough())
+            client.publish_each(until_enough())
 
     publisher = threading.Thread(target=publish_all)
     publisher.start()
@@ -123,7 +123,7 @@ def test_a_session_that_runs_is_used_and_a_stop_is_heeded(
     spark: Any, broker: BrokerProcess, tmp_path: Path
 ) -> None:
     with connect_sync(broker.url) as client:
-        client.publish_many(map(quote, range(10_000)))
+        client.publish_each(map(quote, range(10_000)))
     lake, stop = Lake(tmp_path / "lake"), threading.Event()
     # Two tasks of a thousand at a time, which have different kinds of x: one runs twice.
     report = archive(
@@ -150,7 +150,7 @@ def test_a_cluster_archives_with_the_same_command(
     spark_cluster: Cluster, broker: BrokerProcess, tmp_path: Path
 ) -> None:
     with connect_sync(broker.url) as client:
-        client.publish_many(map(quote, range(5_000)))
+        client.publish_each(map(quote, range(5_000)))
     lake = tmp_path / "lake"
     command = [*PROGRAM, "pipeline", "archive", "--url", broker.url, "--lake", str(lake)]
     process = subprocess.Popen(
@@ -180,7 +180,7 @@ def test_what_a_worker_has_put_on_another_disk_is_not_committed(
     if not can_unshare(lake.path):
         pytest.skip("this system lets us make no mount namespace (unshare --mount)")
     with connect_sync(broker.url) as client:
-        client.publish_many(map(quote, range(1_000)))
+        client.publish_each(map(quote, range(1_000)))
     command = [*PROGRAM, "pipeline", "archive", "--url", broker.url, "--lake", str(lake.path)]
     with cluster(tmp_path / "cluster", workers=1, elsewhere=lake.path) as found:
         done = subprocess.run(

@@ -102,9 +102,9 @@ def test_events_are_delivered_to_who_wants_them_by_the_table_their_offset_names(
 ) -> None:
     place, checkpoint = tmp_path / "deliver", tmp_path / "deliver" / "checkpoint"
     with running(tmp_path / "broker") as broker, connect_sync(broker.url) as client:
-        client.publish_many(registration(f"many-{n}", "n = 7") for n in range(1_200))
+        client.publish_each(registration(f"many-{n}", "n = 7") for n in range(1_200))
         client.publish(registration("odd", "odd"))
-        client.publish_many([Notification({"tidings.bulk": "bad", "filter": "n = = 1"})])
+        client.publish_each([Notification({"tidings.bulk": "bad", "filter": "n = = 1"})])
         with (
             Deliverer(spark, broker, place) as deliverer,
             client.subscribe("TRUE", bulk="low", durable="low") as low,
@@ -123,7 +123,7 @@ def test_events_are_delivered_to_who_wants_them_by_the_table_their_offset_names(
             ):
                 client.publish(change)
                 for _ in range(2):
-                    client.publish_many({"n": n + i, "odd": i % 2 == 1} for i in range(100))
+                    client.publish_each({"n": n + i, "odd": i % 2 == 1} for i in range(100))
                     n += 100
                     before = deliverer.report.batches
                     until(lambda b=before: deliverer.check() and deliverer.report.batches > b)
@@ -174,11 +174,11 @@ def test_an_inbox_takes_each_delivery_once(spark: Any, tmp_path: Path) -> None:
 
     place, checkpoint = tmp_path / "deliver", tmp_path / "deliver" / "checkpoint-inbox"
     with running(tmp_path / "broker") as broker, connect_sync(broker.url) as client:
-        client.publish_many(registration(f"desk-{n}", f"n < {10 * n}") for n in range(6))
+        client.publish_each(registration(f"desk-{n}", f"n < {10 * n}") for n in range(6))
         for round in range(2):
             with Deliverer(spark, broker, place, inbox=tmp_path / "inbox") as deliverer:
                 until(lambda: deliverer.check() and (checkpoint / "commits" / "0").exists())
-                client.publish_many({"n": n} for n in range(100))
+                client.publish_each({"n": n} for n in range(100))
                 until(lambda: deliverer.check() and has_judged(checkpoint, broker))
             found = Counter((row["id"], row["name"]) for row in rows())
             log = log_of(broker)
@@ -219,10 +219,10 @@ def test_each_name_hears_of_each_event_once_though_all_is_killed(tmp_path: Path)
         def publish() -> None:
             with connect_sync(broker.url, name="feed") as client:
                 while not enough.wait(0.1):
-                    client.publish_many({"n": n} for n in range(300))
+                    client.publish_each({"n": n} for n in range(300))
 
         with connect_sync(broker.url) as client:
-            client.publish_many(registration(f"desk-{n}", f"n < {n}") for n in range(0, 300, 30))
+            client.publish_each(registration(f"desk-{n}", f"n < {n}") for n in range(0, 300, 30))
         publisher = threading.Thread(target=publish)
         publisher.start()
         try:
@@ -396,7 +396,7 @@ def test_a_bulk_subscription_prints_the_events_as_they_were(tmp_path: Path) -> N
         assert dict(registrations.get(30)) == {"tidings.bulk": "desk-7", "filter": "n < 5"}
         event = Notification({"n": 1, "tags": ["a", "b"]})
         for id in ("paris:90", "paris:91"):
-            client.publish_many(deliveries(event, ["desk-7", "x"], id=id, time=NOON))
+            client.publish_each(deliveries(event, ["desk-7", "x"], id=id, time=NOON))
         out, err = listener.communicate(timeout=60)
         assert (out, err) == (event.to_json() + "\n", "1 event\n")
         again = program(

@@ -42,7 +42,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
 
         def publish(count: int) -> None:
             with connect_sync(broker.url) as client:
-                client.publish_many(quote(n) for n in range(count))
+                client.publish_each(quote(n) for n in range(count))
             if request.param == "lake":
                 archive(broker.url, lake, until="live")
 

@@ -237,7 +237,7 @@ def test_a_log_that_is_trimmed_while_it_is_archived_costs_only_what_is_gone(
 def test_a_log_that_is_trimmed_meanwhile_is_read_as_far_as_it_came(broker: BrokerProcess) -> None:
     count = 150_000  # some pieces, each of several batches
     with tidings.connect_sync(broker.url) as client:
-        client.publish_many({"n": n, "in": "a long log"} for n in range(count))
+        client.publish_each({"n": n, "in": "a long log"} for n in range(count))
     reading = read_rows(Stretch("paris", 0, count, {}), Login(broker.url), EVERYTHING)
     ticks = next(reading).ticks
     broker.kill()
@@ -284,7 +284,7 @@ def test_memory_is_bounded_however_much_has_gathered(
     text = "x" * 40_000
     count = 8_000  # a third of a gigabyte
     with tidings.connect_sync(broker.url) as client:
-        client.publish_many({"n": n, "text": text + str(n)} for n in range(count))
+        client.publish_each({"n": n, "text": text + str(n)} for n in range(count))
     lake = tmp_path / "lake"
     program = [sys.executable, "-c", PROGRAM, broker.url, lake, filter]
     done = subprocess.run(program, capture_output=True, text=True)

@@ -25,7 +25,7 @@ TEXT = "x" * 100
 
 async def publish(url: str, count: int) -> None:
     async with connect(url) as client:
-        await client.publish_many({"n": n, "text": TEXT} for n in range(count))
+        await client.publish_each({"n": n, "text": TEXT} for n in range(count))
 
 
 @asynccontextmanager

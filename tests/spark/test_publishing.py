@@ -46,8 +46,8 @@ class Served:
     def __init__(self, broker: BrokerProcess | Here, folder: Path, events: int, names: int) -> None:
         with connect_sync(broker.url) as client:
             client.advertise("TRUE")
-            client.publish_many(registration(f"desk-{n:05}", f"n >= {n}") for n in range(names))
-            client.publish_many({"n": n % (2 * names), "text": "x" * 20} for n in range(events))
+            client.publish_each(registration(f"desk-{n:05}", f"n >= {n}") for n in range(names))
+            client.publish_each({"n": n % (2 * names), "text": "x" * 20} for n in range(events))
         lake = Lake(folder / "table", filter=ALL)
         archive(broker.url, lake, until="live")
         self.start, self.end = names, names + events
@@ -203,7 +203,7 @@ def test_what_was_refused_to_a_task_that_failed_is_a_dead_letter_of_the_next(
         with connect_sync(broker.url) as client:
             client.publish(registration("all", "EXISTS n"))
             # A delivery has three attributes more.
-            client.publish_many(
+            client.publish_each(
                 {"n": n, "a": 1, "b": 1} if n % 3 == 0 else {"n": n} for n in range(count)
             )
         served = Served(broker, tmp_path, events=0, names=0)
@@ -242,7 +242,7 @@ def test_what_is_too_large_now_may_be_taken_later_and_the_others_keep_their_numb
     with running(tmp_path / "broker") as broker:
         with connect_sync(broker.url) as client:
             client.publish(registration("all", "EXISTS n"))
-            client.publish_many({"n": n, "text": "x" * 60 * (99 - n % 100)} for n in range(count))
+            client.publish_each({"n": n, "text": "x" * 60 * (99 - n % 100)} for n in range(count))
         served = Served(broker, tmp_path, events=0, names=0)
         task = served.task(start=1, end=1 + count)
 
@@ -297,7 +297,7 @@ def test_what_is_no_longer_kept_fails_the_task_or_is_passed_over(tmp_path: Path)
         served = Served(broker, tmp_path, events=50, names=2)
         with connect_sync(broker.url) as client:
             for _ in range(3):
-                client.publish_many({"n": 1} for _ in range(50))
+                client.publish_each({"n": 1} for _ in range(50))
         end = served.end + 150
         before = served.run(served.task(end=served.start + 30))["delivered"]  # and then was killed
         broker.stop()
@@ -383,12 +383,12 @@ def test_another_table_is_not_the_one_an_offset_names(tmp_path: Path) -> None:
 
 def test_numbers_that_are_left_out_are_not_given(broker: BrokerProcess) -> None:
     with connect_sync(broker.url, name="numbered") as client:
-        assert client.publish({"n": 0}) == 1
+        assert client.publish({"n": 0}).number == 1
         client.leave_out(1_000)
         assert client.publish_soon([], on_refused=None).result() == 0
-        assert client.publish({"n": 1}) == 1_001
+        assert client.publish({"n": 1}).number == 1_001
         client.leave_out(7)
-        assert client.publish({"n": 2}) == 1_002
+        assert client.publish({"n": 2}).number == 1_002
         assert client.kept == 1_002
     with connect_sync(broker.url, name="numbered") as client:
         assert client.kept == 1_002

@@ -43,7 +43,7 @@ def test_a_copy_waits_for_its_broker_and_asks_no_other(tmp_path: Path) -> None:
     count = 150_000  # some pieces, so that it has to be asked again
     with brokers(tmp_path, {"paris": "", "rome": ""}) as named:
         with tidings.connect_sync(named["paris"].url) as client:
-            client.publish_many({"n": n} for n in range(count))
+            client.publish_each({"n": n} for n in range(count))
         broker = Login(url_of(named), timeout=1.0)
         reading = read_rows(Stretch("paris", 0, count, {}), broker, EVERYTHING)
         ticks = next(reading).ticks
@@ -101,6 +101,6 @@ def test_a_broker_that_lets_nobody_in_is_passed_over(tmp_path: Path) -> None:
     closed = f'[tokens]\ndesk = "{hashed(new_token())}"\n'
     with brokers(tmp_path, {"paris": "", "rome": closed, "oslo": ""}) as named:
         with tidings.connect_sync(named["oslo"].url) as client:
-            client.publish_many({"n": n} for n in range(5))
+            client.publish_each({"n": n} for n in range(5))
         reading = read_rows(Stretch("oslo", 0, 5, {}), Login(url_of(named), timeout=5), EVERYTHING)
         assert [tick for rows in reading for tick in rows.ticks] == [1, 2, 3, 4, 5]

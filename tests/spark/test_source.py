@@ -63,7 +63,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     """A broker with a log that stays as it is."""
     with running(tmp_path_factory.mktemp("broker")) as found:
         with connect_sync(found.url) as client:
-            client.publish_many(quotes(COUNT))
+            client.publish_each(quotes(COUNT))
         yield found
 
 
@@ -344,7 +344,7 @@ def test_a_task_holds_no_more_of_a_long_stretch_than_some_batches(
     """However far a producer is ahead, what waits waits on the broker's disk."""
     with running(tmp_path / "broker") as broker:
         with connect_sync(broker.url) as client:
-            client.publish_many({"n": n, "text": "x" * 100_000} for n in range(2_400))
+            client.publish_each({"n": n, "text": "x" * 100_000} for n in range(2_400))
         done = subprocess.run(
             [sys.executable, "-c", MEMORY, broker.url, filter],
             capture_output=True,
@@ -363,7 +363,7 @@ def test_every_event_comes_once_though_broker_and_query_are_stopped(
     def publish() -> None:
         with connect_sync(broker.url, name="feed") as client:
             while not enough.wait(0.05):  # a few thousand a second are enough
-                client.publish_many(quotes(200, seed=client.kept))
+                client.publish_each(quotes(200, seed=client.kept))
 
     enough = threading.Event()
     with running(tmp_path / "broker") as broker:
@@ -408,7 +408,7 @@ def test_the_streams_of_a_network_are_read_through_one_broker(
             for round in range(2):
                 for name, count in (("a", 30), ("b", 500)):
                     async with connect(brokers[name].url) as client:
-                        await client.publish_many(quotes(count, seed=round))
+                        await client.publish_each(quotes(count, seed=round))
                 query = stream.catch_up()
                 sizes = [p.numInputRows for p in query.recentProgress]
                 assert max(sizes) <= 400
@@ -450,7 +450,7 @@ def test_where_events_are_gone_the_query_says_so_or_goes_on(installed: Any, tmp_
         stream = Stream(installed, broker.url, tmp_path, since="paris:0")
         with connect_sync(broker.url) as client:
             for number in range(4):
-                client.publish_many({"number": number} for _ in range(50))
+                client.publish_each({"number": number} for _ in range(50))
         broker.stop()
         store = SQLiteStore(broker.folder / "store", broker.name)
         first = store.trim(before=log_of(broker)[120].time)

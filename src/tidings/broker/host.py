@@ -11,6 +11,8 @@ from math import inf
 from time import monotonic, time
 from typing import Any, Final, Protocol, TypeAlias
 
+import msgspec
+
 from tidings.broker.commits import Commits
 from tidings.broker.copying import Copier
 from tidings.broker.operations.metrics import Metrics
@@ -250,7 +252,8 @@ class Host:
         if answer.__class__ is Accepted and answer.id == "publish":
             waiting = self.commits.bundle.out.get(outlet)
             if waiting and waiting[-1].__class__ is Accepted and waiting[-1].id == "publish":
-                waiting[-1] = answer  # it speaks for all before it
+                kept = (*waiting[-1].kept, *answer.kept)
+                waiting[-1] = msgspec.structs.replace(answer, kept=kept)  # it speaks for both
                 return
         elif answer.__class__ is Accepted and answer.id == "attach":
             self._attached.add(effect.session)

@@ -133,7 +133,7 @@ def register_many(filters: Path, login: Login, *, is_cancelled: bool) -> int:
     with login.plain(on_status=connection_told()) as client:
         client.advertise(ALL)
         full = [(addressee(client.principal, name), filter_) for name, filter_ in found]
-        kept = client.publish_many(_registrations(full, what, told, is_cancelled=is_cancelled))
+        kept = client.publish_each(_registrations(full, what, told, is_cancelled=is_cancelled))
     told.clear()
     remark(f"{counted(kept, 'subscription')} {what}")
     return 0

@@ -77,7 +77,7 @@ def _publish_stdin(client: PlainClient, rate: float | None, *, strict: bool, ski
         began = time.monotonic()
         events = lines.read(sys.stdin.buffer)
         try:
-            kept = client.publish_many(
+            kept = client.publish_each(
                 events if rate is None else paced(events, rate), on_refused=lines.refused
             )
             code = SOME_REFUSED if lines.bad else PUBLISHED

@@ -96,7 +96,7 @@ def publish_all(found: Findings, login: Login) -> int:
     events = list(_events(found))
     with login.plain() as client:
         client.advertise(f"EXISTS {ABOUT}")
-        return client.publish_many(iter(events))
+        return client.publish_each(iter(events))
 
 
 def _events(found: Findings) -> Iterator[Notification]:

@@ -30,6 +30,7 @@ from tidings.client.login import Login
 from tidings.client.plain import PlainClient, connect_sync
 from tidings.client.plain_subscription import PlainSubscription
 from tidings.client.reading import Told
+from tidings.client.receipts import Receipt, Receipts
 from tidings.client.subscription import Subscription
 from tidings.client.tls import Certificates
 
@@ -52,6 +53,8 @@ __all__ = [
     "PlainSubscription",
     "PublishRefused",
     "PublishRefusedForNow",
+    "Receipt",
+    "Receipts",
     "RequestRefused",
     "StreamWentBack",
     "Subscription",

@@ -32,16 +32,17 @@ from tidings.client.names import check_name
 from tidings.client.outbox import OutboxLimits
 from tidings.client.publishing import Publisher, Said, saying
 from tidings.client.reading import Reading, Told
-from tidings.client.receipts import OnRefused
+from tidings.client.receipts import Receipt, Receipts, beginning_of
 from tidings.client.session import DurableRequest, Session, Standing
 from tidings.client.state import ClientState
 from tidings.client.subscription import Callback, Subscription
 from tidings.client.tls import Tls, tls_context
 from tidings.client.token import Token
+from tidings.client.waiting import OnRefused
 from tidings.events import Filter, TidingsError
 from tidings.protocol.addresses import DEFAULT_URL, parse_url
 from tidings.protocol.cursors import Beginning, beginning
-from tidings.protocol.requests import Advertise
+from tidings.protocol.requests import Advertise, Since
 from tidings.protocol.runs import Rows
 from tidings.protocol.wire import encode, greeting
 
@@ -88,7 +89,7 @@ class Client(ClientState):
     Whatever happens to connection and broker, each notification is published once, and each
     subscription is told of every event once, in the order of its stream. (If another broker of
     a list takes over, what was sent to the one before and not confirmed ends as
-    `OutcomeUnknown`: that one may have kept it, and the next cannot know.)
+    `OutcomeUnknown`, unless it has an id: see `publish`.)
     """
 
     def __init__(self, session: Session, dialler: Dialler, *, is_named: bool, wait: float) -> None:
@@ -160,8 +161,11 @@ class Client(ClientState):
         *,
         content_type: str | None = None,
         attributes: Mapping[str, Any] | None = None,
-    ) -> int:
-        """Say what happened. Returns when it is on the broker's disk, with its number.
+        id: str | None = None,
+        maybe_twice: bool = False,
+    ) -> Receipt:
+        """Say what happened. Returns when it is on the broker's disk, with a receipt.
+
 
         Subscribers get exactly what is said: the JSON value of a mapping, or bytes with their
         `content_type`. Of bytes, filters see the `attributes`.
@@ -169,23 +173,45 @@ class Client(ClientState):
         The first notification of a session's name has the number 1. `PublishRefused` says that
         it was not taken, `OutcomeUnknown` that it may be kept or not. If this call is cancelled,
         the notification may be published or not.
+
+        What has an `id` is kept once for each principal, whichever of its clients publishes it,
+        and however often: the receipt is that of the first time. So is a CloudEvent, which has its
+        `source` and `id`. Brokers remember an id for 24 hours, or until the principal has used a
+        million others. With several addresses in the URL, it is sent to the next broker if one
+        has not answered; that asks the first, and refuses it for now (`PublishRefusedForNow`)
+        if it cannot. With `maybe_twice` it keeps it all the same, and the receipt says so.
         """
-        return await self._publisher.publish(saying(said, content_type, attributes))
+        notification = saying(said, content_type, attributes)
+        return await self._publisher.publish(notification, id, maybe_twice=maybe_twice)
 
     async def publish_many(
+        self, notifications: Iterable[Said], *, id: str | None = None, maybe_twice: bool = False
+    ) -> Receipts:
+        """Publish all of them together: all are kept, on ticks that follow on each other, or none.
+
+        That holds whatever crashes, and if one of them is refused, which raises `PublishRefused`.
+        They travel in one frame, so there are at most 2,048 (`OutboxLimits.most`) and at most as
+        many bytes as `largest` says; `publish_each` takes any number, each by itself.
+
+        With an `id`, they are kept once: see `publish`. Those among them that are CloudEvents
+        and were published before are not kept again, and the others are kept together.
+        """
+        return await self._publisher.publish_many(notifications, id, maybe_twice=maybe_twice)
+
+    async def publish_each(
         self,
         notifications: Iterable[Said] | AsyncIterable[Said],
         *,
         on_refused: OnRefused | None = None,
     ) -> int:
-        """Publish all of them, many at a time. Returns how many are kept, when all of them are.
+        """Publish each of them, many at a time. Returns how many are kept, when all of them are.
 
         They are sent as they come, in order, and taken from the iterable only as fast as the
         broker keeps them. A refused one raises `PublishRefused`, and what follows is not
         published; with `on_refused`, that is called with its index (from 0) and the error, and
         the others are published.
         """
-        return await self._publisher.publish_many(notifications, on_refused)
+        return await self._publisher.publish_each(notifications, on_refused)
 
     def leave_out(self, number: int) -> None:
         """From now on, give notifications numbers above this one.
@@ -295,7 +321,7 @@ class Client(ClientState):
         filter: Filter | str,
         *,
         durable: str | None = None,
-        since: Beginning = None,
+        since: Beginning | Receipt | Receipts = None,
         replace: bool = False,
         home: Literal["here"] | None = None,
         callback: Callback | None = None,
@@ -347,7 +373,7 @@ class Client(ClientState):
         reading = Reading(
             self._filter(filter),
             durable=durable,
-            since=beginning(since),
+            since=_beginning(since),
             replace=replace,
             home=home or "",
             most=queue,
@@ -386,3 +412,7 @@ class Client(ClientState):
         if size > self._outbox.largest:
             raise RequestRefused(f"a filter of {size:,} bytes is more than the broker takes")
         return found
+
+
+def _beginning(since: Beginning | Receipt | Receipts) -> Since:
+    return beginning_of(since) if isinstance(since, Receipt | Receipts) else beginning(since)

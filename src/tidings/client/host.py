@@ -26,8 +26,8 @@ from tidings.client.dialling import PATIENCE, Dialler
 from tidings.client.errors import AccessDenied, ClientClosed, ConnectionFailed, ConnectionTimedOut
 from tidings.client.news import News
 from tidings.client.reading import Reading
-from tidings.client.receipts import settle
 from tidings.client.session import DurableRequest, Session, Standing
+from tidings.client.waiting import settle
 from tidings.events import TidingsError
 from tidings.protocol.requests import Detach, Refused
 from tidings.protocol.wire import Welcome

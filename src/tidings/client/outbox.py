@@ -2,14 +2,16 @@
 
 A publication gets its number when it is first sent, and keeps it: a broker remembers for each
 name the last number it has kept, so what is sent again after a lost connection is not kept twice.
-Another broker does not know that: what may have reached one is not sent to the next.
 It also tells the epoch of the name: as long as that is the same, the same client has published.
+Another broker knows nothing of this. What may have reached one is sent to the next only if it has
+an id, together with the names of those that may have kept it, which are asked before.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -17,7 +19,7 @@ import msgspec
 from tidings.client.errors import PublishRefused
 from tidings.events import Notification
 from tidings.protocol.records import pack_notification
-from tidings.protocol.requests import Publish, Refused
+from tidings.protocol.requests import Kept, Publish, Refused
 
 UNKNOWN: Final = "unknown"
 """The id of a refusal that is none: the broker cannot say."""
@@ -39,20 +41,79 @@ class OutboxLimits(msgspec.Struct, frozen=True):
 
 
 class Publication:
-    """One notification that is to be published, and who wants to know what became of it.
+    """What is to be published as a whole, and who wants to know what became of it.
 
-    `WireError` if it cannot travel.
+    That is one notification, or several which are kept together. `WireError` if it cannot travel.
     """
 
-    __slots__ = ("notification", "number", "receipt", "sent_to", "size")
+    __slots__ = (
+        *(
+            "ids",
+            "is_unsure",
+            "maybe_twice",
+            "notifications",
+            "number",
+            "receipt",
+            "sent_to",
+            "size",
+        ),
+        "where",
+    )
 
-    def __init__(self, notification: Notification, receipt: Any) -> None:
-        self.notification: Final = notification
+    def __init__(
+        self,
+        notifications: tuple[Notification, ...],
+        receipt: Any,
+        ids: tuple[str, ...] = (),
+        *,
+        maybe_twice: bool = False,
+    ) -> None:
+        self.notifications: Final = notifications
         self.receipt: Final = receipt
+        self.ids: Final = ids if any(ids) else ()
+        """That of each, by which any broker knows it again; empty where there is none."""
+        self.maybe_twice: Final = maybe_twice
+        """Whether it is kept though a broker that may have kept it cannot be asked."""
         self.number = 0
-        self.sent_to = ""
-        """The broker that may have it, if any."""
-        self.size: Final = len(pack_notification(notification))
+        """That of the first notification, and the others follow on it; 0 if they have none yet."""
+        self.where: tuple[Kept, ...] = ()
+        """Where they are kept, as far as the broker has told."""
+        self.is_unsure = False
+        """Whether they may be kept twice, whatever is said of where."""
+        self.sent_to: tuple[str, ...] = ()
+        """The brokers that may have it."""
+        self.size: Final = sum([len(pack_notification(each)) for each in notifications]) + (
+            sum(map(len, ids)) if ids else 0
+        )
+
+    def elsewhere(self, broker: str) -> tuple[str, ...]:
+        """The brokers besides one that may have it."""
+        return tuple(each for each in self.sent_to if each != broker)
+
+    @property
+    def is_known_anywhere(self) -> bool:
+        """Whether any broker can find out what has become of it."""
+        return bool(self.ids) and all(self.ids)
+
+    @property
+    def notification(self) -> Notification:
+        """The first of them."""
+        return self.notifications[0]
+
+    @property
+    def count(self) -> int:
+        """How many they are."""
+        return len(self.notifications)
+
+    @property
+    def last(self) -> int:
+        """The number of the last of them."""
+        return self.number + len(self.notifications) - 1
+
+    @property
+    def numbers(self) -> range:
+        """Those of all of them."""
+        return range(self.number, self.number + len(self.notifications))
 
 
 class Outbox:
@@ -74,7 +135,7 @@ class Outbox:
         self._sent: deque[Publication] = deque()
         self._frames: deque[int] = deque()
         """The last number of each frame that waits for an answer."""
-        self._size = 0
+        self._size = self._count = 0
         self.taken = 0
         """Publications that were taken, ever."""
         self.settled = 0
@@ -92,32 +153,44 @@ class Outbox:
         self._refused: dict[int, None] = {}
         """Numbers that will not be sent again. The broker may forget that it has refused them, as
         long as it has kept nothing behind them."""
+        self._doubts: dict[str, tuple[str, ...]] = {}
+        """By id of what was refused: the brokers that may have kept it all the same."""
         self._left_out: list[Publish] = []
         """Empty requests, by which the broker is to be told now of numbers that are left out."""
 
     def __len__(self) -> int:
-        return len(self._waiting) + len(self._sent)
+        return self._count
 
     @property
     def is_full(self) -> bool:
         """Whether to wait with further publications."""
-        return len(self) >= self.limits.count or self._size >= self.limits.size
+        return self._count >= self.limits.count or self._size >= self.limits.size
 
-    def add(self, notification: Notification, receipt: Any = None) -> Publication:
-        """Take something to be published; `PublishRefused` if it is too large.
+    def add(
+        self,
+        *notifications: Notification,
+        receipt: Any = None,
+        ids: tuple[str, ...] = (),
+        maybe_twice: bool = False,
+    ) -> Publication:
+        """Take something to be published as a whole; `PublishRefused` if it is too large.
 
         It has its number then, too: which one a notification has does not depend on the broker.
         """
-        publication = Publication(notification, receipt)
+        publication = Publication(notifications, receipt, ids, maybe_twice=maybe_twice)
+        if self._doubts and ids:
+            brokers = [broker for id in ids for broker in self._doubts.get(id, ())]
+            publication.sent_to = tuple(dict.fromkeys(brokers))
         if publication.size > self.largest:
             self._number_all()
+            self._number(publication)
             if self.is_open:  # else `attached` tells of all of them
-                self._left_out.append(Publish(self._next, ()))
-            self._will_not_send(self._next)
-            self._next += 1
+                self._left_out += [Publish(number, ()) for number in publication.numbers]
+            self._will_not_send(publication)
             raise PublishRefused(self.too_large(publication))
         self._waiting.append(publication)
         self._size += publication.size
+        self._count += publication.count
         self.taken += 1
         return publication
 
@@ -129,16 +202,23 @@ class Outbox:
     def _number_all(self) -> None:
         for publication in self._waiting:
             if publication.number == 0:
-                publication.number, self._next = self._next, self._next + 1
+                self._number(publication)
 
-    def _will_not_send(self, number: int) -> None:
-        self._refused[number] = None
-        if len(self._refused) > self.limits.frames * self.limits.most:
+    def _number(self, publication: Publication) -> None:
+        publication.number = self._next
+        self._next += publication.count
+
+    def _will_not_send(self, publication: Publication) -> None:
+        self._refused.update(dict.fromkeys(publication.numbers))
+        while len(self._refused) > self.limits.frames * self.limits.most:
             del self._refused[next(iter(self._refused))]  # a broker knows no more, either
 
     def too_large(self, publication: Publication) -> str:
         """What to say of one above the limit."""
-        return f"it has {publication.size:,} bytes; the broker takes {self.largest:,} at most"
+        largest = f"the broker takes {self.largest:,} at most"
+        if publication.count == 1:
+            return f"it has {publication.size:,} bytes; {largest}"
+        return f"these {publication.count:,} events have {publication.size:,} bytes; {largest}"
 
     # -- connections ---------------------------------------------------------------------------
 
@@ -156,7 +236,7 @@ class Outbox:
         return self._epochs.get(broker, 0)
 
     def attached(
-        self, broker: str, kept: int, epoch: int = 0
+        self, broker: str, kept: int, epoch: int = 0, where: Sequence[Kept] = ()
     ) -> list[tuple[Publication, Refused | None]]:
         """A broker says what it has kept under this name; from now on it can be sent more.
 
@@ -167,26 +247,33 @@ class Outbox:
         settled: list[tuple[Publication, Refused | None]] = []
         if self._epochs.get(broker, epoch) != epoch:
             reason = f"{broker} no longer knows what was published under this name"
-            while self._waiting and self._waiting[0].number:
-                settled.append(self._settle(self._waiting.popleft(), Refused(UNKNOWN, reason)))
-        elsewhere = [p for p in self._waiting if p.sent_to not in ("", broker)]
-        if elsewhere:
-            self._waiting = deque(p for p in self._waiting if p.sent_to in ("", broker))
-            settled += [self._settle(p, Refused(UNKNOWN, _lost(p, broker))) for p in elsewhere]
+            settled += self._give_up_if(lambda p: p.number > 0, lambda _: reason)
+            for publication in self._waiting:
+                publication.number = 0
+        settled += self._give_up_if(lambda p: bool(p.elsewhere(broker)), lambda p: _lost(p, broker))
         first = self._waiting[0].number if self._waiting else 0
         if broker not in self._epochs and 0 < first <= kept:
             # It was never sent these: the numbers are those of another process of this name.
             for publication in self._waiting:
                 publication.number = 0
+        places = _Places(where)
         while self._waiting and 0 < self._waiting[0].number <= kept:
             publication = self._waiting.popleft()
-            settled.append(self._settle(publication, self._early.pop(publication.number, None)))
+            publication.where = places.of(publication)
+            # Nobody says here whether the others were asked.
+            publication.is_unsure = publication.maybe_twice and bool(publication.elsewhere(broker))
+            refusal = self._was_refused(publication)
+            if refusal is not None:
+                self._doubt(publication, broker)
+            settled.append(self._settle(publication, refusal))
         self.refusals = {number: refusal.reason for number, refusal in self._early.items()}
         if any(p.size > self.largest for p in self._waiting):  # taken for a more generous broker
             large = [p for p in self._waiting if p.size > self.largest]
             self._waiting = deque(p for p in self._waiting if p.size <= self.largest)
             settled += [self._settle(p, Refused(str(p.number), self.too_large(p))) for p in large]
-            self._refused.update((p.number, None) for p in large if p.number)
+            for publication in large:
+                if publication.number:
+                    self._will_not_send(publication)
         self._stored(kept)
         self._left_out = [Publish(number, ()) for number in self._refused]
         self._next = max(self._next, kept + 1)
@@ -196,13 +283,30 @@ class Outbox:
         self.is_open = True
         return settled
 
+    def _give_up_if(
+        self, is_lost: Callable[[Publication], bool], why: Callable[[Publication], str]
+    ) -> list[tuple[Publication, Refused | None]]:
+        """Nobody can say what has become of these; of those with ids, any broker can find out."""
+        lost = [p for p in self._waiting if is_lost(p) and not p.is_known_anywhere]
+        if lost:
+            gone = set(map(id, lost))
+            self._waiting = deque(p for p in self._waiting if id(p) not in gone)
+        return [self._settle(p, Refused(UNKNOWN, why(p))) for p in lost]
+
+    def _was_refused(self, publication: Publication) -> Refused | None:
+        """The refusal that was told before the session was attached; for a whole, the first."""
+        if not self._early:
+            return None
+        found = [self._early.pop(number, None) for number in publication.numbers]
+        return next((refusal for refusal in found if refusal is not None), None)
+
     def give_up(self) -> list[Publication]:
         """Forget all that is not settled, and return it."""
         unsettled = [*self._sent, *self._waiting]
         self._sent.clear()
         self._waiting.clear()
         self._frames.clear()
-        self._size = 0
+        self._size = self._count = 0
         return unsettled
 
     # -- sending -------------------------------------------------------------------------------
@@ -216,35 +320,67 @@ class Outbox:
             yield list(self._requests())
 
     def _requests(self) -> Iterator[Publish]:
-        """Requests for one frame: one, unless numbers are missing since they were refused."""
-        size, count, number = 0, 0, 0
-        run: list[Notification] = []
+        """Requests for one frame: one, unless numbers are missing since they were refused, or some
+        are to be kept as a whole."""
+        size, count = 0, 0
+        run: list[Publication] = []
         room = min(self.limits.frame, self.largest)
         while self._waiting and count < self.limits.most:
-            if count and size + self._waiting[0].size > room:
+            publication = self._waiting[0]
+            if count and (
+                size + publication.size > room or count + publication.count > self.limits.most
+            ):
                 break
-            publication = self._waiting.popleft()
+            self._waiting.popleft()
             if publication.number == 0:
-                publication.number = self._next
-                self._next += 1
-            if run and publication.number != number + 1:
-                yield Publish(number + 1 - len(run), tuple(run))
+                self._number(publication)
+            if run and not self._goes_with(publication, run[-1]):
+                yield self._request(run)
                 run = []
-            publication.sent_to = self._broker
-            number = publication.number
-            run.append(publication.notification)
-            self._sent.append(publication)
-            size, count = size + publication.size, count + 1
-        self._frames.append(number)
-        yield Publish(number + 1 - len(run), tuple(run))
+            run.append(publication)
+            size, count = size + publication.size, count + publication.count
+        self._frames.append(run[-1].last)
+        yield self._request(run)
+
+    def _goes_with(self, publication: Publication, before: Publication) -> bool:
+        """Whether both travel in one request."""
+        return (
+            publication.number == before.last + 1
+            and publication.count == before.count == 1
+            and publication.maybe_twice == before.maybe_twice
+            and publication.elsewhere(self._broker) == before.elsewhere(self._broker)
+        )
+
+    def _request(self, run: list[Publication]) -> Publish:
+        """What is sent of these, which may be kept by this broker from now on."""
+        first, broker = run[0], self._broker
+        elsewhere = first.elsewhere(broker)
+        for publication in run:
+            if broker not in publication.sent_to:
+                publication.sent_to = (*publication.sent_to, broker)
+        self._sent.extend(run)
+        ids: tuple[str, ...] = ()
+        if first.count > 1:
+            said, ids = first.notifications, first.ids
+        else:
+            said = tuple([publication.notification for publication in run])
+            if any(publication.ids for publication in run):
+                ids = tuple(publication.ids[0] if publication.ids else "" for publication in run)
+        is_whole = first.count > 1
+        return Publish(first.number, said, is_whole, ids, elsewhere, first.maybe_twice)
 
     # -- answers -------------------------------------------------------------------------------
 
-    def accepted(self, number: int) -> list[tuple[Publication, Refused | None]]:
-        """Everything up to this number is kept."""
+    def accepted(
+        self, number: int, where: Sequence[Kept] = ()
+    ) -> list[tuple[Publication, Refused | None]]:
+        """Everything up to this number is kept, the last of it there."""
         settled = []
+        places = _Places(where)
         while self._sent and self._sent[0].number <= number:
-            settled.append(self._settle(self._sent.popleft()))
+            publication = self._sent.popleft()
+            publication.where = places.of(publication)
+            settled.append(self._settle(publication))
         self.kept = max(self.kept, number)
         if number not in self._refused:  # else nothing behind those before it may be kept
             self._stored(number)
@@ -252,17 +388,28 @@ class Outbox:
         return settled
 
     def refused(self, number: int, refusal: Refused) -> list[tuple[Publication, Refused | None]]:
-        """This one will not be kept."""
+        """This one will not be kept, nor what is to be kept together with it."""
         if not self.is_open:
             self._early[number] = refusal
             return []
         for at, publication in enumerate(self._sent):  # they come in order: near the front
-            if publication.number == number:
+            if publication.number > number:
+                break
+            if number <= publication.last:
                 del self._sent[at]
-                self._will_not_send(number)
+                self._will_not_send(publication)
+                self._doubt(publication, self._broker)
                 self._count_frames()
                 return [self._settle(publication, refusal)]
         return []
+
+    def _doubt(self, publication: Publication, broker: str) -> None:
+        """A broker refuses what others may have kept: if it comes again, they are asked."""
+        brokers = publication.elsewhere(broker)
+        if brokers:
+            self._doubts |= {id: brokers for id in publication.ids if id}
+            while len(self._doubts) > self.limits.count:
+                del self._doubts[next(iter(self._doubts))]
 
     def _stored(self, kept: int) -> None:
         """The broker has stored what it refused up to a number, with the number itself."""
@@ -272,6 +419,7 @@ class Outbox:
         self, publication: Publication, refusal: Refused | None = None
     ) -> tuple[Publication, Refused | None]:
         self._size -= publication.size
+        self._count -= publication.count
         self.settled += 1
         return publication, refusal
 
@@ -280,8 +428,27 @@ class Outbox:
             self._frames.popleft()
 
 
+class _Places:
+    """Where publications are kept, by what the broker has told of runs of them."""
+
+    __slots__ = ("_numbers", "_runs")
+
+    def __init__(self, runs: Sequence[Kept]) -> None:
+        found = {run.number: run for run in runs}
+        self._runs = [found[number] for number in sorted(found)]
+        self._numbers = [run.number for run in self._runs]
+
+    def of(self, publication: Publication) -> tuple[Kept, ...]:
+        """The runs that are about one of them."""
+        if not self._runs:
+            return ()
+        first = max(0, bisect_right(self._numbers, publication.number) - 1)
+        after = bisect_right(self._numbers, publication.last)
+        return tuple(run for run in self._runs[first:after] if run.last >= publication.number)
+
+
 def _lost(publication: Publication, broker: str) -> str:
     return (
-        f"it was sent to {publication.sent_to}, which may have kept it; {broker}, to which this "
-        "client is connected now, cannot say"
+        f"it was sent to {publication.sent_to[-1]}, which may have kept it; {broker}, to which "
+        "this client is connected now, cannot say, since it has no id"
     )

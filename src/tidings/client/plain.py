@@ -16,6 +16,7 @@ from collections.abc import (
 )
 from concurrent.futures import Future
 from contextlib import suppress
+from itertools import islice
 from typing import Any, Literal, TypeVar
 
 from tidings.client.belt import Belt
@@ -30,10 +31,11 @@ from tidings.client.outbox import OutboxLimits
 from tidings.client.plain_subscription import PlainSubscription
 from tidings.client.publishing import Said
 from tidings.client.reading import Told
-from tidings.client.receipts import OnRefused
+from tidings.client.receipts import Receipt, Receipts
 from tidings.client.state import ClientState
 from tidings.client.tls import Tls
 from tidings.client.token import Token
+from tidings.client.waiting import OnRefused
 from tidings.events import Filter, Notification
 from tidings.protocol.addresses import DEFAULT_URL
 from tidings.protocol.cursors import Beginning
@@ -117,25 +119,44 @@ class PlainClient(ClientState):
         *,
         content_type: str | None = None,
         attributes: Mapping[str, Any] | None = None,
-    ) -> int:
-        """Say what happened. Returns when it is on the broker's disk, with its number."""
-        publishing = self._client.publish(said, content_type=content_type, attributes=attributes)
+        id: str | None = None,
+        maybe_twice: bool = False,
+    ) -> Receipt:
+        """Say what happened. Returns when it is on the broker's disk, with a receipt.
+
+        What has an `id` is kept once; see `Client.publish`.
+        """
+        publishing = self._client.publish(
+            said,
+            content_type=content_type,
+            attributes=attributes,
+            id=id,
+            maybe_twice=maybe_twice,
+        )
         return self._thread.run(publishing)
 
     def publish_many(
+        self, notifications: Iterable[Said], *, id: str | None = None, maybe_twice: bool = False
+    ) -> Receipts:
+        """Publish all of them together: all are kept, or none; see `Client.publish_many`."""
+        self._thread.check_caller()
+        together = list(islice(notifications, self._outbox.limits.most + 1))
+        return self._thread.run(self._client.publish_many(together, id=id, maybe_twice=maybe_twice))
+
+    def publish_each(
         self,
         notifications: Iterable[Said],
         *,
         on_refused: OnRefused | None = None,
     ) -> int:
-        """Publish all of them, many at a time; see `Client.publish_many`.
+        """Publish each of them, many at a time; see `Client.publish_each`.
 
         The iterable is read in the calling thread, and may wait: each notification is sent as
         soon as it is there.
         """
         self._thread.check_caller()
         belt = Belt(self._thread.loop)
-        work = self._thread.begin(self._client.publish_many(belt.items(), on_refused=on_refused))
+        work = self._thread.begin(self._client.publish_each(belt.items(), on_refused=on_refused))
         work.add_done_callback(lambda _: belt.stop())
         try:
             for notification in notifications:
@@ -148,12 +169,12 @@ class PlainClient(ClientState):
     def publish_soon(
         self, notifications: Sequence[Notification], *, on_refused: OnRefused | None = None
     ) -> Future[int]:
-        """Begin to publish all of them, and return at once; see `Client.publish_many`.
+        """Begin to publish each of them, and return at once; see `Client.publish_each`.
 
         The future knows how many are kept, when all of them are. `on_refused` is called in the
         client's own thread.
         """
-        return self._thread.begin(self._client.publish_many(notifications, on_refused=on_refused))
+        return self._thread.begin(self._client.publish_each(notifications, on_refused=on_refused))
 
     def leave_out(self, number: int) -> None:
         """From now on, give notifications numbers above this one; see `Client.leave_out`."""
@@ -206,7 +227,7 @@ class PlainClient(ClientState):
         filter: Filter | str,
         *,
         durable: str | None = None,
-        since: Beginning = None,
+        since: Beginning | Receipt | Receipts = None,
         replace: bool = False,
         home: Literal["here"] | None = None,
         callback: Callable[[Event], Any] | None = None,

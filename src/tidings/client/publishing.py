@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping
 from contextlib import aclosing
+from itertools import count, islice
 from typing import Any, Final, TypeAlias
 
 from tidings.client.errors import PublishRefused
 from tidings.client.host import SessionHost
-from tidings.client.receipts import Many, OnRefused, Receipt, Waiting
+from tidings.client.outbox import Publication
+from tidings.client.receipts import Receipt, Receipts, receipt_of
+from tidings.client.waiting import Many, One, OnRefused, Waiting
 from tidings.events import Notification, NotificationError
 from tidings.events.notification import BYTES
+from tidings.protocol.requests import LONGEST_ID
 
 Said: TypeAlias = Notification | Mapping[str, Any]
 """What a program says happened; bytes are said by `Notification.of_bytes`."""
@@ -38,33 +42,64 @@ class Publisher:
         self._host = host
         self._outbox = host.session.outbox
 
-    async def publish(self, said: Said) -> int:
-        """Publish one; its number, once it is kept."""
-        notification = _notification(said)
+    async def publish(self, said: Said, id: str | None, *, maybe_twice: bool) -> Receipt:
+        """Publish one; its receipt, once it is kept."""
+        notification = notification_of(said)
+        ids = (id_of(notification) if id is None else checked(id),)
+        publication = await self._one((notification,), ids, maybe_twice=maybe_twice)
+        return receipt_of(publication.number, publication.where, is_unsure=publication.is_unsure)
+
+    async def publish_many(
+        self, said: Iterable[Said], id: str | None, *, maybe_twice: bool
+    ) -> Receipts:
+        """Publish all of them as a whole; their receipts, once they are kept."""
+        most = self._outbox.limits.most
+        together = tuple(map(_one_of_many, count(), islice(said, most + 1)))
+        if len(together) > most:
+            raise PublishRefused(
+                f"publish_many keeps all of them together or none, so {most:,} events are the most "
+                "that it takes; publish_each takes any number, each by itself"
+            )
+        if not together:
+            self._host.check()
+            return Receipts(0, 0, ())
+        if id is None:
+            ids = tuple(map(id_of, together))
+        else:
+            ids = tuple(checked(f"{id}/{index}") for index in range(len(together)))
+        publication = await self._one(together, ids, maybe_twice=maybe_twice)
+        return Receipts(
+            *(publication.number, publication.count, publication.where),
+            is_unsure=publication.is_unsure,
+        )
+
+    async def _one(
+        self, notifications: tuple[Notification, ...], ids: tuple[str, ...], *, maybe_twice: bool
+    ) -> Publication:
         self._host.check()
         if self._outbox.is_full:
             await self._room()
-        receipt = Receipt(asyncio.get_running_loop())
-        self._add(notification, receipt)
-        return await receipt.future
+        waiting = One(asyncio.get_running_loop())
+        self._add(waiting, notifications, ids, maybe_twice=maybe_twice)
+        return await waiting.future
 
-    async def publish_many(
+    async def publish_each(
         self, said: Iterable[Said] | AsyncIterable[Said], on_refused: OnRefused | None
     ) -> int:
         """Publish all of them; how many are kept, once all are kept or refused."""
         self._host.check()
         many = Many(asyncio.get_running_loop(), on_refused)
-        count = 0
+        index = 0
         try:
             async with aclosing(_slowly(said)) as all_of_them:
                 async for each in all_of_them:
                     if many.problem is not None:
                         break
-                    notification = _notification(each)
+                    notification = notification_of(each)
                     if self._outbox.is_full:
                         await self._room()
-                    self._add(notification, many.receipt(count))
-                    count += 1
+                    self._add(many.one(index), (notification,), (id_of(notification),))
+                    index += 1
             many.close()
             await many.future
         except BaseException:
@@ -78,11 +113,18 @@ class Publisher:
             await self._host.wait(self._outbox)
             self._host.check()  # at the end, the outbox is emptied
 
-    def _add(self, notification: Notification, receipt: Waiting) -> None:
+    def _add(
+        self,
+        waiting: Waiting,
+        notifications: tuple[Notification, ...],
+        ids: tuple[str, ...],
+        *,
+        maybe_twice: bool = False,
+    ) -> None:
         try:
-            self._outbox.add(notification, receipt)
+            self._outbox.add(*notifications, receipt=waiting, ids=ids, maybe_twice=maybe_twice)
         except PublishRefused as problem:
-            receipt.failed(problem)
+            waiting.failed(problem)
         else:
             self._host.soon()
 
@@ -93,11 +135,42 @@ async def _slowly(items: Iterable[Said] | AsyncIterable[Said]) -> AsyncGenerator
         async for item in items:
             yield item
         return
-    for count, item in enumerate(items, start=1):
+    for number, item in enumerate(items, start=1):
         yield item
-        if count % _TURN == 0:
+        if number % _TURN == 0:
             await asyncio.sleep(0)
 
 
-def _notification(said: Said) -> Notification:
+def notification_of(said: Said) -> Notification:
+    """What a program says happened, as a notification."""
     return said if isinstance(said, Notification) else Notification(said)
+
+
+def _one_of_many(index: int, said: Said) -> Notification:
+    try:
+        return notification_of(said)
+    except NotificationError as problem:
+        raise NotificationError(f"event {index}: {problem}") from None
+
+
+def id_of(notification: Notification) -> str:
+    """The id of a CloudEvent: its source and its id together. All else has none.
+
+    >>> event = {"specversion": "1.0", "source": "/shop", "id": "7", "type": "order"}
+    >>> id_of(Notification(event)), id_of(Notification({"source": "/shop", "id": "7"}))
+    ('5:/shop7', '')
+    """
+    attributes = notification.attributes
+    if "specversion" not in attributes:
+        return ""
+    source, id = attributes.get("source"), attributes.get("id")
+    if not (isinstance(source, str) and isinstance(id, str)):
+        return ""
+    return checked(f"{len(source)}:{source}{id}")
+
+
+def checked(id: object) -> str:
+    """An id, if it can be one."""
+    if not isinstance(id, str) or not 0 < len(id) <= LONGEST_ID:
+        raise NotificationError(f"an id is a text of 1 to {LONGEST_ID:,} characters", field="id")
+    return id

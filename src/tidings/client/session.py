@@ -339,10 +339,10 @@ class Session:
 
     def _hear(self, message: Any) -> None:
         match message:
-            case Accepted(id="publish", number=number):
-                self.settled += self.outbox.accepted(number)
-            case Accepted(id="attach", number=number, epoch=epoch):
-                self.settled += self.outbox.attached(self.broker, number, epoch)
+            case Accepted(id="publish", number=number, kept=kept):
+                self.settled += self.outbox.accepted(number, kept)
+            case Accepted(id="attach", number=number, epoch=epoch, kept=kept):
+                self.settled += self.outbox.attached(self.broker, number, epoch, kept)
             case Accepted():
                 self._accepted(message)
             case Progress(id=""):

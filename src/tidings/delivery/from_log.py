@@ -16,6 +16,7 @@ from tidings.delivery.doubts import SHELF as DOUBTS
 from tidings.delivery.doubts import Doubts
 from tidings.delivery.fetching import Fetching
 from tidings.delivery.holdings import HOURS, USED
+from tidings.delivery.inquiries import AGAIN
 from tidings.delivery.logs import Logs
 from tidings.delivery.names import CURSORS, DURABLES, GONE
 from tidings.delivery.own import OwnStream
@@ -48,6 +49,8 @@ from tidings.protocol.messages import (
     Fetch,
     Fetched,
     Heard,
+    Inquire,
+    Inquired,
     Move,
     Moved,
     Seek,
@@ -118,7 +121,8 @@ class FromLog(Delivery):
         self.subscriptions.bind(self.reading)
         held, flow = self.subscriptions.names.holdings, self.let_flow
         self.publishing = Publishing(
-            kernel, wants, self.logs, held, self.clients, quota, flow, enforce=enforce
+            *(kernel, wants, self.logs, self.reached, held, self.clients, quota, flow),
+            enforce=enforce,
         )
         self.publishers = self.publishing.publishers
         self._owners: dict[str, Client] = {}
@@ -163,6 +167,8 @@ class FromLog(Delivery):
             Charged: self.subscriptions.homes.charged,
             Survey: self.subscriptions.surveys.asked,
             Surveyed: self.subscriptions.surveys.told,
+            Inquire: self.publishing.inquiries.asked,
+            Inquired: self.publishing.inquiries.told,
             Doubt: self.doubts.told,
         }
 
@@ -201,6 +207,7 @@ class FromLog(Delivery):
         self._forget_unused()
         self._kernel.every(self._progress, self._beat)
         self._kernel.every(HOUR, self._pass_hour)
+        self._kernel.every(AGAIN, self.publishing.inquiries.again)
 
     # -- sessions ------------------------------------------------------------------------------
 
@@ -228,8 +235,8 @@ class FromLog(Delivery):
         client.instance, client.attempt = body.instance, body.attempt
         session.advertisements = dict(body.advertisements)
         self._wants.become(session, {}, count(session.advertisements))
-        number = self.publishing.resume(key, name)
-        self._answer(key, Accepted("attach", number, epoch))
+        known = self.publishing.resume(key, name)
+        self._answer(key, Accepted("attach", known.number, epoch, kept=known.kept))
         for id, filter_ in body.subscriptions.items():
             wanted = Subscribe(id, filter_, since=body.cursor)
             self.subscriptions.subscribe(session, wanted, 0.0)
@@ -240,6 +247,7 @@ class FromLog(Delivery):
     def attached(self, session: Session) -> None:
         self.subscriptions.homes.close(session)
         self.subscriptions.surveys.close(session)
+        self.publishing.inquiries.close(session)
         client = self.clients.get(session.name)
         is_full = client is not None and client.is_full
         self.reading.left(session)
@@ -250,6 +258,7 @@ class FromLog(Delivery):
         """Its durable subscriptions wait for it in the store."""
         self.subscriptions.homes.close(session)
         self.subscriptions.surveys.close(session)
+        self.publishing.inquiries.close(session)
         client = self.clients.get(session.name)
         if client is not None and self._owners.get(client.publisher) is client:
             del self._owners[client.publisher]
@@ -279,8 +288,9 @@ class FromLog(Delivery):
 
     def _pass_hour(self) -> None:
         """The node has run for another hour; once a day, forget what nobody uses."""
-        holdings = self.subscriptions.names.holdings
-        if not holdings.pass_hour():
+        is_next_day = self.subscriptions.names.holdings.pass_hour()
+        self.publishing.pass_hour()
+        if not is_next_day:
             return
         self.subscriptions.pass_day()
         for client in self.clients.values():

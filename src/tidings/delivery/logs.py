@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from tidings.delivery.log import Log, size
-from tidings.delivery.own import OwnStream
+from tidings.delivery.own import OwnStream, Said
 from tidings.delivery.promises import FOREVER, Promises
-from tidings.events import Notification
 from tidings.protocol.epochs import broker_of, epoch_of
 from tidings.protocol.host import Append, Damaged, Read, Records, Span, Trimmed, Unreadable
 from tidings.protocol.messages import BEGIN, NOW, Event, Fetch, Fetched
@@ -71,13 +70,9 @@ class Logs:
         return self.published.log
 
     def keep(
-        self,
-        own: OwnStream,
-        said: Iterable[tuple[Notification, bool]],
-        time: float,
-        publisher: str = "",
+        self, own: OwnStream, said: Iterable[Said], time: float, publisher: str = ""
     ) -> list[Event]:
-        """Say this in an own stream, with whether it goes to everybody. Kept at the next `Sync`."""
+        """Say this in an own stream. Kept at the next `Sync`."""
         events = own.say(said, max(time, self.promises.below))
         if events:
             self._kernel.emit(Append(tuple(events), publisher))

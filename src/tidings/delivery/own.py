@@ -7,18 +7,22 @@ than of what its clients say; each has epochs of its own.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeAlias
 
 from tidings.delivery.log import Log, size
 from tidings.events import Notification
 from tidings.protocol.epochs import broker_of, epoch_of, stream_name
-from tidings.protocol.messages import Event
+from tidings.protocol.messages import Event, More
+
+Said: TypeAlias = tuple[Notification, bool, str]
+"""What is to be kept, whether it goes to everybody, and its id or nothing."""
 
 
 class OwnStream:
     """A stream of which the node has the log, in all its epochs.
 
     >>> paris = OwnStream("paris", {"paris": Log(first=1, last=3, time=5.0)})
-    >>> [event] = paris.say([(Notification({"n": 1}), False)], time=4.0)
+    >>> [event] = paris.say([(Notification({"n": 1}), False, "")], time=4.0)
     >>> event.stream, event.tick, event.time
     ('paris', 4, 5.0)
     >>> paris.silence(), paris.silence(), paris.following
@@ -46,13 +50,13 @@ class OwnStream:
         """What the stream of the next epoch is called."""
         return stream_name(self.name, epoch_of(self.stream) + 1)
 
-    def say(self, said: Iterable[tuple[Notification, bool]], time: float) -> list[Event]:
-        """Put this into the log as the next events, each with whether it goes to everybody."""
+    def say(self, said: Iterable[Said], time: float) -> list[Event]:
+        """Put this into the log as the next events."""
         log, stream = self.log, self.stream
         moment = max(time, log.time)
         events = [
-            Event(stream, tick, notification, flood, moment)
-            for tick, (notification, flood) in enumerate(said, log.last + 1)
+            Event(stream, tick, notification, flood, moment, More(id) if id else None)
+            for tick, (notification, flood, id) in enumerate(said, log.last + 1)
         ]
         if events:
             log.extend(events, sum([size(event.notification) for event in events]))

@@ -17,10 +17,17 @@ All of it holds at one broker: another one knows nothing of it.
 
 from __future__ import annotations
 
-from collections.abc import ItemsView
-from typing import NamedTuple
+from collections.abc import ItemsView, Iterable
+from typing import Any, Final, NamedTuple
+
+from msgspec.structs import astuple
 
 from tidings.delivery.ages import Ages
+from tidings.protocol.requests import Kept
+
+RUNS: Final = 4
+"""Of each name it is stored where the last publications are kept, in so many runs at most: by its
+usual limits a client waits for the answers to no more frames than this."""
 
 
 class Publisher(NamedTuple):
@@ -34,6 +41,13 @@ class Publisher(NamedTuple):
     instance: str = ""
     """Of the process that has the name; empty if it was drawn at random, so that nobody else can
     have it."""
+    runs: tuple[tuple[Any, ...], ...] = ()
+    """Where the last of its publications are kept: the fields of each `Kept`."""
+
+    @property
+    def kept(self) -> tuple[Kept, ...]:
+        """Where the last of its publications are kept."""
+        return tuple(Kept(*run) for run in self.runs)
 
 
 class Publishers:
@@ -50,7 +64,7 @@ class Publishers:
         self._known: dict[str, Publisher] = {}
         self.ages = Ages()
 
-    def restore(self, name: str, stored: tuple[int, int, int, str]) -> None:
+    def restore(self, name: str, stored: Iterable[Any]) -> None:
         """Take up what was stored."""
         self._set(name, Publisher(*stored))
 
@@ -79,15 +93,17 @@ class Publishers:
             return None
         else:
             granted = known.epoch + 1
-        number = 0 if known is None else known.number
-        self._set(name, Publisher(number, day, granted, instance))
+        number, runs = (0, ()) if known is None else (known.number, known.runs)
+        self._set(name, Publisher(number, day, granted, instance, runs))
         return granted
 
-    def keep(self, name: str, number: int, *, day: int) -> Publisher:
-        """Everything up to this number is kept: what to store with it."""
-        kept = self[name]._replace(number=number, day=day)
-        self._set(name, kept)
-        return kept
+    def keep(self, name: str, number: int, kept: Iterable[Kept] = (), *, day: int) -> Publisher:
+        """Everything up to this number is kept, the last of it here: what to store with it."""
+        before = self[name]
+        runs = (*before.runs, *map(astuple, kept))[-RUNS:]
+        found = before._replace(number=number, day=day, runs=runs)
+        self._set(name, found)
+        return found
 
     def use(self, name: str, *, day: int) -> bool:
         """Somebody has the name on a day; whether that is new, and to be stored."""

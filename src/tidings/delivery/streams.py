@@ -19,6 +19,8 @@ from tidings.protocol.messages import (
     Fetch,
     Fetched,
     Heard,
+    Inquire,
+    Inquired,
     Move,
     Moved,
     Path,
@@ -31,8 +33,8 @@ from tidings.protocol.messages import (
 from tidings.protocol.parts import Kernel, Neighbour, Shelf, Single, Wants
 from tidings.protocol.requests import Cursor
 
-Question: TypeAlias = Fetch | Seek | Move | Survey | Charge
-Reply: TypeAlias = Fetched | Sought | Moved | Surveyed | Charged
+Question: TypeAlias = Fetch | Inquire | Seek | Move | Survey | Charge
+Reply: TypeAlias = Fetched | Inquired | Sought | Moved | Surveyed | Charged
 IDENTITIES: Final = Single[dict[str, str]]("identities", is_exact=False)
 HEARD: Final = Shelf[Stored]("stream", is_exact=False)
 

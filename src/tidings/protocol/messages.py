@@ -239,6 +239,31 @@ class Sought(msgspec.Struct, frozen=True, array_like=True, tag=53):
     """A client of the node looks for it, too, and makes it if it lives nowhere."""
 
 
+class Inquire(msgspec.Struct, frozen=True, array_like=True, tag=70):
+    """Have you kept what a principal has published under these ids? The sender is about to, and
+    what is not kept the receiver keeps only after it has asked back. It goes to the stream's own
+    node."""
+
+    stream: str
+    principal: str
+    digests: tuple[bytes, ...]
+    number: int
+    """The asking node's number for this question, which the answer repeats."""
+    path: tuple[str, ...]
+    """The nodes it came by, the asking one first."""
+
+
+class Inquired(msgspec.Struct, frozen=True, array_like=True, tag=71):
+    """The answer to an `Inquire`. It goes back by the same way."""
+
+    number: int
+    path: tuple[str, ...]
+    kept: dict[int, tuple[str, int, float]]
+    """By place in the question: the stream, the tick and the time of what is kept."""
+    undecided: tuple[int, ...] = ()
+    """Which of them the sender may be about to keep: ask again."""
+
+
 class Doubt(msgspec.Struct, frozen=True, array_like=True, tag=54):
     """What readers were told may be wrong: see `Doubtful`."""
 
@@ -339,6 +364,8 @@ Body: TypeAlias = (
     | Account
     | Seek
     | Sought
+    | Inquire
+    | Inquired
     | Move
     | Moved
     | Survey

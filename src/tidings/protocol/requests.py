@@ -14,6 +14,9 @@ ACCESS: Final = "access"
 SESSION: Final = "session"
 """The id of a refusal to go on, since another session has the name."""
 
+LONGEST_ID: Final = 4_096
+"""Characters that the id of a publication may have."""
+
 Cursor: TypeAlias = dict[str, int]
 """A position: of each stream, the last tick that lies behind it."""
 Since: TypeAlias = Cursor | float | Literal["begin"] | None
@@ -142,6 +145,14 @@ class Publish(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=8):
 
     number: int
     notifications: tuple[Notification, ...]
+    is_whole: bool = False
+    """Whether all of them are kept, on ticks that follow on each other, or none."""
+    ids: tuple[str, ...] = ()
+    """The id of each, or nothing for one that has none: see `delivery.ids`."""
+    elsewhere: tuple[str, ...] = ()
+    """Other nodes that may have kept what has an id: they are asked before it is kept here."""
+    maybe_twice: bool = False
+    """Whether it is kept though one of them cannot be asked. Else it is refused for now."""
 
 
 class Renew(msgspec.Struct, frozen=True, array_like=True, tag=9):
@@ -192,6 +203,34 @@ RequestBody: TypeAlias = (
 )
 
 
+class Kept(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """Where publications are kept whose numbers and ticks follow on each other.
+
+    >>> Kept(7, 3, "paris", 40).place(9)
+    ('paris', 42)
+    """
+
+    number: int
+    """Of the first of them."""
+    count: int
+    stream: str
+    tick: int
+    """Of the first of them."""
+    time: float = 0.0
+    """When they were kept, in seconds since 1970 by the clock of the stream's node."""
+    is_maybe_twice: bool = False
+    """Whether another node, which could not be asked, may have kept them, too."""
+
+    @property
+    def last(self) -> int:
+        """The number of the last of them."""
+        return self.number + self.count - 1
+
+    def place(self, number: int) -> tuple[str, int]:
+        """The stream and the tick of one of them."""
+        return self.stream, self.tick + number - self.number
+
+
 class Accepted(msgspec.Struct, frozen=True, array_like=True, tag=16):
     """The request was carried out; what is promised to last is on disk."""
 
@@ -207,6 +246,9 @@ class Accepted(msgspec.Struct, frozen=True, array_like=True, tag=16):
     """When a subscription has started; the client tells it again as `Subscribe.begun`."""
     doubts: int = 0
     """The number of doubts so far; the client tells it again as `Subscribe.doubts`."""
+    kept: tuple[Kept, ...] = ()
+    """For publications: where those are kept that have become so since the answer before, as far
+    as is known, by number. Some of them may have been told before."""
 
 
 class Refused(msgspec.Struct, frozen=True, array_like=True, tag=17):

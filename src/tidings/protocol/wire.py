@@ -204,6 +204,10 @@ _ENCODER: Final = Encoder(enc_hook=records.hook)
 class _Publish(msgspec.Struct, array_like=True, tag=8, gc=False):
     number: int
     notifications: list[Raw]
+    is_whole: bool = False
+    ids: tuple[str, ...] = ()
+    elsewhere: tuple[str, ...] = ()
+    maybe_twice: bool = False
 
 
 class _Event(msgspec.Struct, array_like=True, tag=40, gc=False):
@@ -280,7 +284,9 @@ class MessageDecoder(records.RecordDecoder):
         raise TypeError(f"no {kind.__name__} is expected")
 
     def _publish(self, message: _Publish) -> Publish:
-        return Publish(message.number, tuple(map(self.notification, message.notifications)))
+        said = tuple(map(self.notification, message.notifications))
+        about = message.is_whole, message.ids, message.elsewhere, message.maybe_twice
+        return Publish(message.number, said, *about)
 
     def _event(self, event: _Event) -> Event:
         notification = self.notification(event.notification)

@@ -49,9 +49,9 @@ def test_the_chronicle_has_all_that_was_published_and_needs_no_java_to_tell(
     chronicle = Chronicle(tmp_path / "lake", broker.url)
     try:
         with tidings.connect_sync(broker.url) as client:
-            client.publish_many({"n": n} for n in range(100))
+            client.publish_each({"n": n} for n in range(100))
             chronicle.start()
-            client.publish_many({"n": n} for n in range(100, 200))
+            client.publish_each({"n": n} for n in range(100, 200))
         chronicle.finish()
     finally:
         broker.stop()

@@ -18,6 +18,7 @@ from tidings.broker.copying import Copies
 from tidings.broker.doors.connection import Connection
 from tidings.broker.doors.decoding import UnreadableFilter
 from tidings.broker.host import Host
+from tidings.delivery.batch import together
 from tidings.delivery.copies import (
     BULK,
     FOR,
@@ -48,6 +49,7 @@ from tidings.protocol import (
     Warned,
     Watch,
 )
+from tidings.protocol.requests import LONGEST_ID
 from tidings.protocol.wire import Copy, Ping, Pong
 
 _LARGEST: Final = 1 << 62
@@ -59,6 +61,8 @@ _UNADVERTISED: Final = (
 _NUMBERS: Final = count(1)
 _LONGEST_NAME: Final = 256
 """Characters that the name of a durable or a bulk subscription may have."""
+_MOST_ELSEWHERE: Final = 64
+"""Brokers that a client may name as those that may have kept something."""
 _BURST: Final = 1.0
 """Seconds by which a client may be ahead of its rate."""
 
@@ -163,6 +167,12 @@ class ClientSession:
         if not notifications:
             self._pass_on(body)
             return
+        if body.ids and not _is_possible(body):
+            self._connection.refuse(
+                f"each of several publications has an id of up to {LONGEST_ID:,} characters, or an "
+                "empty one"
+            )
+            return
         self._metrics.published += len(notifications)
         trouble = self._host.trouble
         if trouble is not None:
@@ -181,18 +191,32 @@ class ClientSession:
 
     def _publish_some(self, body: Publish) -> None:
         """Leave out what may not be published; the others keep their numbers."""
-        first, run = body.number, []
-        for number, notification in enumerate(body.notifications, body.number):
+        if body.is_whole:
+            self._publish_none(body)
+            return
+        begin = 0
+        for index, notification in enumerate(body.notifications):
             objection = self._objection(notification)
-            if objection is None:
-                run.append(notification)
-                continue
-            self._refuse_publication(number, objection)
-            if run:
-                self._pass_on(Publish(first, tuple(run)))
-            first, run = number + 1, []
-        if run:
-            self._pass_on(Publish(first, tuple(run)))
+            if objection is not None:
+                self._refuse_publication(body.number + index, objection)
+                self._pass_on_part(body, begin, index)
+                begin = index + 1
+        self._pass_on_part(body, begin, len(body.notifications))
+
+    def _pass_on_part(self, body: Publish, begin: int, end: int) -> None:
+        if begin < end:
+            number, said = body.number + begin, body.notifications[begin:end]
+            ids = body.ids[begin:end]
+            part = msgspec.structs.replace(body, number=number, notifications=said, ids=ids)
+            self._pass_on(part)
+
+    def _publish_none(self, body: Publish) -> None:
+        """Something in it may not be published, and it is to be kept as a whole."""
+        count = len(body.notifications)
+        found = map(self._objection, body.notifications)
+        index, objection = next((i, each) for i, each in enumerate(found) if each is not None)
+        for number in range(body.number, body.number + count):
+            self._refuse_publication(number, together(count, index, objection))
 
     def _objection(self, notification: Notification) -> str | None:
         """Why a notification may not be published, if so."""
@@ -366,6 +390,15 @@ class ClientSession:
 
     def _ping(self, body: Ping) -> None:
         self._host.post(self._connection, Pong(body.number))
+
+
+def _is_possible(body: Publish) -> bool:
+    """Whether these can be ids, and brokers that there are."""
+    return (
+        len(body.ids) == len(body.notifications)
+        and max(map(len, body.ids)) <= LONGEST_ID
+        and len(body.elsewhere) <= _MOST_ELSEWHERE
+    )
 
 
 def _ignore(_: Any) -> None:

@@ -202,7 +202,7 @@ class _Writer:
             refused.append((rows[index], reason))
 
         said = (row.notification for row in rows)
-        work = asyncio.create_task(client.publish_many(said, on_refused=refuse))
+        work = asyncio.create_task(client.publish_each(said, on_refused=refuse))
         timeout = self._options.login.timeout
         kept, moved_at = client.kept, monotonic()
         while not (await asyncio.wait([work], timeout=_LOOK))[0]:
