@@ -7,12 +7,12 @@ tree is not taken for what is said after it.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from tidings.events import Filter, Notification
-from tidings.protocol.requests import Adjust, Held, Unsubscribe
+from tidings.protocol.requests import Adjust, Held, Time, Unsubscribe
 
 SUBSCRIPTIONS: Final = 0
 ADVERTISEMENTS: Final = 1
@@ -20,8 +20,6 @@ ADVERTISEMENTS: Final = 1
 NOW: Final = -1
 BEGIN: Final = -2
 
-Time = Annotated[float, msgspec.Meta(ge=-1e300, le=1e300)]
-"""Seconds since 1970: neither NaN nor infinite."""
 View: TypeAlias = tuple[int, int]
 Path: TypeAlias = tuple[str, ...]
 """The nodes on the way, the stream's own first. Empty: there is no way."""

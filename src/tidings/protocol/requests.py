@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
 
 from tidings.events import Filter, Notification
-from tidings.protocol.messages import Time
 
 ACCESS: Final = "access"
 """The id of a refusal to let a client or broker in, which need not try again as it is."""
@@ -16,6 +15,9 @@ SESSION: Final = "session"
 
 LONGEST_ID: Final = 4_096
 """Characters that the id of a publication may have."""
+
+Time = Annotated[float, msgspec.Meta(ge=-1e300, le=1e300)]
+"""Seconds since 1970: neither NaN nor infinite."""
 
 Cursor: TypeAlias = dict[str, int]
 """A position: of each stream, the last tick that lies behind it."""

@@ -28,8 +28,9 @@ from msgspec.msgpack import Decoder, Encoder
 
 from tidings.events import Notification
 from tidings.protocol import records
-from tidings.protocol.messages import Event, More, Time
+from tidings.protocol.messages import Event, More
 from tidings.protocol.records import UNLIMITED, Body, RecordDecoder, WireError, body_of
+from tidings.protocol.requests import Time
 
 FORMAT: Final = 2
 """The format of a record, which is the first thing in it."""

@@ -34,7 +34,7 @@ from msgspec.msgpack import Decoder, Encoder
 from tidings.events import Filter, Schema
 from tidings.protocol import records
 from tidings.protocol.host import Deliver
-from tidings.protocol.messages import Body, Event, Fetch, Fetched, Frame, More, Offer, Time
+from tidings.protocol.messages import Body, Event, Fetch, Fetched, Frame, More, Offer
 from tidings.protocol.records import UNLIMITED, WireError, WireLimits, pack_value, unpack_value
 from tidings.protocol.requests import (
     ACCESS,
@@ -44,6 +44,7 @@ from tidings.protocol.requests import (
     Publish,
     RequestBody,
     Subscribe,
+    Time,
 )
 from tidings.protocol.runs import pack, unpack, unpack_rows
 
