@@ -23,7 +23,7 @@ main()
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", WITHOUT, "pipeline", *arguments]
-    return subprocess.run(command, capture_output=True, text=True)
+    return subprocess.run(command, capture_output=True, text=True, timeout=300)
 
 
 @pytest.mark.slow
