@@ -158,7 +158,7 @@ def test_ten_bad_lines_are_told_and_the_others_counted() -> None:
     complaints = done.stderr.splitlines()
     assert [c.split(":")[1] for c in complaints[:10]] == [f" line {n}" for n in range(1, 11)]
     assert complaints[10:] == [
-        "error: 1,224 more lines were no events",
+        "error: no event was in 1,224 more lines",
         "0 of 1,234 events matched",
     ]
     assert done.exit_code == 2

@@ -25,7 +25,7 @@ def test_the_command(tmp_path: Path, tidings: Run) -> None:
     done = tidings("pipeline", "match", *arguments, "--master", "none")
     assert done.returncode == 0, done.stderr
     assert f"{len(events):,} events, {len(events):,} of which match" in done.stderr
-    assert "1 of 3 filters match nothing" in done.stderr
+    assert "nothing matches 1 of 3 filters" in done.stderr
     assert done.stdout == f"{out / 'report.md'}\n"
     check(out, events, {key: Filter.parse(text) for key, text in texts.items()})
     assert "done before" in tidings("pipeline", "match", *arguments, "--until", "now").stderr

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pyarrow.parquet as parquet
 import pytest
+from matplotlib import pyplot
 
 from tests.cli.conftest import Run
 from tests.network.brokers import free_ports
+from tidings.cli.distributions import figure
 from tidings.cli.statistics import tell_statistics, wanted_by, write
 from tidings.client import Login
 from tidings.events import Filter, Notification, TidingsError
+from tidings.experiments.plots import STYLE
 from tidings.lakes.lake import Lake
 from tidings.lakes.layout import Archived
 from tidings.routing import Statistics
+from tidings.routing.statistics import Attribute, Distribution
 from tidings.spark.bulk.registrations import cancellation, registration
 from tidings.spark.statistics.statistics import statistics
 
@@ -152,6 +157,26 @@ def test_strings_that_begin_alike_have_bars_of_their_own(tmp_path: Path) -> None
     assert [text for text in picture.getroot().itertext() if "alike" in text] == [
         "alike" * 3 + "…"
     ] * 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [
+        *[(100_000, 900_000), (-250_000, -150_000), (-1e6, 1e6), (1e15, 1e15 + 5), (5, 5)],
+        *[(100.001, 100.009), (1 / 3, 1 / 3 + 1e-5), (12_345.5, 12_347.25), (1e299, 9e299)],
+    ],
+)
+def test_the_labels_of_numbers_do_not_overlap(first: float, last: float) -> None:
+    quantiles = tuple(first + (last - first) * n / 64 for n in range(65))
+    some = {name: Attribute(1.0, number=Distribution(1.0, quantiles)) for name in "abc"}
+    with pyplot.rc_context(STYLE):
+        drawn = figure(Statistics(100, some))
+        drawn.canvas.draw()
+        for place in drawn.axes:
+            boxes = [label.get_window_extent() for label in place.get_xticklabels()]
+            assert not any(one.overlaps(other) for one, other in pairwise(boxes))
+        pyplot.close(drawn)
 
 
 @pytest.mark.slow

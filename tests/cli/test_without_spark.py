@@ -23,7 +23,7 @@ main()
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", WITHOUT, "pipeline", *arguments]
-    return subprocess.run(command, capture_output=True, text=True)
+    return subprocess.run(command, capture_output=True, text=True, timeout=300)
 
 
 @pytest.mark.slow
@@ -40,4 +40,4 @@ def test_archiving_and_delivering(tmp_path: Path) -> None:
         arguments = ("--lake", str(tmp_path / "lake"), "--url", broker.url, "--until-live")
         done = run("archive", *arguments, "--master", "none")
     assert done.returncode == 0, done.stderr
-    assert "1 events archived" in done.stderr
+    assert "1 event archived" in done.stderr

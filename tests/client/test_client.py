@@ -681,22 +681,31 @@ def test_advertisements_can_be_taken_back_once(broker: BrokerProcess, run: Run) 
 
 
 @pytest.mark.slow
-def test_reconnections_are_logged(
-    broker: BrokerProcess, run: Run, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("is_heard", [False, True])
+def test_a_loss_and_its_end_are_printed_unless_somebody_hears_of_them(
+    broker: BrokerProcess, run: Run, caplog: pytest.LogCaptureFixture, is_heard: bool
 ) -> None:
     caplog.set_level(logging.INFO, "tidings.client")
+    told: list[bool] = []
 
     async def main() -> None:
-        async with tidings.connect(broker.url) as client:
+        hears = (lambda is_connected, _: told.append(is_connected)) if is_heard else None
+        async with tidings.connect(broker.url, on_status=hears) as client:
             broker.kill()
             await until(lambda: not client.is_connected)
             await asyncio.to_thread(broker.start)
             await client.publish({"n": 1})
 
     run(main())
-    assert "lost the connection" in caplog.text
-    assert caplog.text.count("connected to broker paris") == 1
-    assert caplog.text.count("connected again to broker paris") == 1
+    said = [(each.levelname, each.message) for each in caplog.records if "connect" in each.message]
+    first, lost, *failed, again = said
+    assert {level for level, _ in (first, *failed)} == {"INFO"}
+    assert first[1].startswith("connected to broker paris")
+    assert {lost[0], again[0]} == {"INFO" if is_heard else "WARNING"}
+    assert lost[1].startswith("lost the connection: ")
+    assert lost[1].endswith("; trying again")
+    assert again[1].startswith("connected again to broker paris")
+    assert told == ([True, False, True] if is_heard else [])
 
 
 def test_a_name_that_cannot_be_written_is_refused_at_once(

@@ -303,6 +303,7 @@ def test_a_key_is_the_same_in_every_process():
                 capture_output=True,
                 check=True,
                 text=True,
+                timeout=300,
             ).stdout.splitlines()
         )
         for seed in ("1", "2", "3")

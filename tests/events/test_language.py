@@ -586,6 +586,10 @@ def test_a_filter_is_parsed_alike_in_optimised_mode():
     """Nothing that a user can do is guarded by an assertion."""
     program = "from tidings import Filter; print(Filter.parse(\"NOT x IN (1, 2) AND y LIKE '%a'\"))"
     run = subprocess.run(
-        [sys.executable, "-OO", "-c", program], capture_output=True, text=True, check=True
+        [sys.executable, "-OO", "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
     )
     assert run.stdout.strip() == str(parse("NOT x IN (1, 2) AND y LIKE '%a'"))

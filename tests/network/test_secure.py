@@ -92,8 +92,13 @@ class Secure:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
-        async with asyncio.timeout(PATIENCE):
-            out, said = await process.communicate(input.encode())
+        try:
+            async with asyncio.timeout(PATIENCE):
+                out, said = await process.communicate(input.encode())
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+            raise
         assert process.returncode is not None
         return process.returncode, out.decode(), said.decode()
 

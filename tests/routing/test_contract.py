@@ -250,6 +250,7 @@ def test_changes_are_the_same_in_every_process() -> None:
             env={"PYTHONHASHSEED": seed},
             capture_output=True,
             check=True,
+            timeout=300,
         ).stdout
         for seed in ("1", "2", "3")
     }

@@ -114,6 +114,7 @@ def test_one_seed_is_one_run_in_every_process() -> None:
             env={**os.environ, "PYTHONHASHSEED": number},
             capture_output=True,
             check=True,
+            timeout=300,
         ).stdout
         for number in "03"
     }

@@ -287,7 +287,7 @@ def test_memory_is_bounded_however_much_has_gathered(
         client.publish_each({"n": n, "text": text + str(n)} for n in range(count))
     lake = tmp_path / "lake"
     program = [sys.executable, "-c", PROGRAM, broker.url, lake, filter]
-    done = subprocess.run(program, capture_output=True, text=True)
+    done = subprocess.run(program, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert Lake(lake).held() == {"paris": count}
     assert sum(batch.num_rows for batch in Lake(lake).scan("EXISTS n")) == count

@@ -84,6 +84,7 @@ def test_the_script_drops_what_java_would_stumble_over(
             capture_output=True,
             text=True,
             check=True,
+            timeout=300,
         ).stdout.split("\n")[:-1]
     assert said == ["<-Da=b c>", *([f"<{opens}>"] if opened else []), "<Main>"]
 
@@ -102,5 +103,7 @@ def test_the_java_of_a_program_ends_with_it_and_not_by_a_signal(
     program.write_text("#!/bin/sh\nkill -TERM $$\necho alive\n")
     program.chmod(0o755)
     with java_home(Java(program, 17)) as home:
-        done = subprocess.run([home / "bin" / "java", main], capture_output=True, text=True)
+        done = subprocess.run(
+            [home / "bin" / "java", main], capture_output=True, text=True, timeout=300
+        )
     assert (done.returncode, done.stdout) == ((-signal.SIGTERM, "") if ends else (0, "alive\n"))

@@ -52,7 +52,7 @@ def archive_events(
     upto = f", up to {report.cursor}" if report.cursor else ""
     rate = report.events / max(report.seconds, 1e-9)
     typer.echo(
-        f"{report.events:,} events archived in {counted(report.commits, 'commit')}, "
+        f"{counted(report.events, 'event')} archived in {counted(report.commits, 'commit')}, "
         f"{report.seconds:.1f} s, {rate:,.0f}/s{upto}",
         err=True,
     )
@@ -78,4 +78,4 @@ def _is_nothing(path: Path) -> bool:
 
 def _told(report: ArchiveReport) -> str:
     state = "caught up" if report.is_live else "catching up"
-    return f"{report.events:,} events, {report.rate:,.0f}/s, {state}"
+    return f"{counted(report.events, 'event')}, {report.rate:,.0f}/s, {state}"

@@ -37,13 +37,13 @@ def remark_if_none(wanted: Filter) -> None:
         remark(f"this filter can never match{': ' if why else ''}{why}")
 
 
-def counted(number: int, what: str) -> str:
-    """How many there are of something.
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """How many there are of something; `many` are called so, if not by an `s`.
 
-    >>> counted(1, "event"), counted(2_000, "event")
-    ('1 event', '2,000 events')
+    >>> counted(1, "event"), counted(2_000, "event"), counted(0, "match", "matches")
+    ('1 event', '2,000 events', '0 matches')
     """
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 @contextmanager

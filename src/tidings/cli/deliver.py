@@ -9,7 +9,7 @@ from pathlib import Path
 import typer
 
 from tidings.cli.archive import ends_told
-from tidings.cli.complaints import remark
+from tidings.cli.complaints import counted, remark
 from tidings.cli.progress import ProgressLine
 from tidings.cli.stopping import stopped_by_signals
 from tidings.client import Login
@@ -55,16 +55,18 @@ def deliver_events(
     line.clear()
     rate = report.events / max(report.seconds, 1e-9)
     typer.echo(
-        f"{report.events:,} events read, {report.matched:,} wanted by somebody, "
-        f"{report.delivered:,} delivered to {report.subscriptions:,} subscriptions, in "
-        f"{report.batches:,} batches, {report.seconds:.1f} s, {rate:,.0f}/s",
+        f"{counted(report.events, 'event')} read, {report.matched:,} wanted by somebody, "
+        f"{report.delivered:,} delivered to {counted(report.subscriptions, 'subscription')}, in "
+        f"{counted(report.batches, 'batch', 'batches')}, {report.seconds:.1f} s, {rate:,.0f}/s",
         err=True,
     )
     if report.dead:
         letters = place / "dead-letters"
-        typer.echo(f"{report.dead:,} deliveries could not be published: see {letters}", err=True)
+        dead = counted(report.dead, "delivery", "deliveries")
+        typer.echo(f"{dead} could not be published: see {letters}", err=True)
     if report.refused:
-        typer.echo(f"{report.refused:,} registrations were none; the last: {report.why}", err=True)
+        wrong = counted(report.refused, "registration")
+        typer.echo(f"{wrong} could not be read; the last: {report.why}", err=True)
 
 
 def default_folder(url: str) -> Path:
@@ -78,7 +80,7 @@ def _told(report: DeliverReport) -> str:
     late = "" if report.latency is None else f", {report.latency:.1f} s after the event"
     bad = f", {report.refused:,} of them wrong" if report.refused else ""
     return (
-        f"{report.events:,} events, {report.rate:,.0f}/s, {report.matched:,} wanted, "
+        f"{counted(report.events, 'event')}, {report.rate:,.0f}/s, {report.matched:,} wanted, "
         f"{report.delivered:,} delivered{dead}{late}; "
-        f"{report.subscriptions:,} subscriptions{bad}"
+        f"{counted(report.subscriptions, 'subscription')}{bad}"
     )

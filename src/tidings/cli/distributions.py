@@ -9,17 +9,19 @@ from warnings import catch_warnings, filterwarnings
 import matplotlib
 import numpy as np
 
-from tidings.cli.complaints import shortened
+from tidings.cli.complaints import counted, shortened
 from tidings.experiments.plots import STYLE
 from tidings.routing.statistics import Attribute, Distribution, Statistics, time_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _MOST: Final = 12
 """Attributes in the picture."""
 _ACROSS: Final = 3
 _BARS: Final = 10
+_TICKS: Final = 5
 _GIVEN: Final = 4
 _FIRST: Final = 1000
 """The first year that is drawn: a time before stands for "always", and would take all the room."""
@@ -35,23 +37,31 @@ def draw(statistics: Statistics, path: Path) -> Path:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
+    with pyplot.rc_context({**STYLE, "text.parse_math": False}), catch_warnings():
+        filterwarnings("ignore", "Glyph", UserWarning)  # readers of the SVG have other fonts
+        drawn = figure(statistics)
+        drawn.savefig(path, metadata={"Date": None})
+        pyplot.close(drawn)
+    return path
+
+
+def figure(statistics: Statistics) -> Figure:
+    """The picture, in the style that there is now."""
+    from matplotlib import pyplot
+
     ranked = sorted(statistics.attributes.items(), key=lambda item: (-item[1].present, item[0]))
     shown = [(n, a) for n, a in ranked if a.number or a.time or a.strings][:_MOST]
     across = max(1, min(_ACROSS, len(shown)))
     down = max(1, -(-len(shown) // across))
-    with pyplot.rc_context({**STYLE, "text.parse_math": False}), catch_warnings():
-        filterwarnings("ignore", "Glyph", UserWarning)  # readers of the SVG have other fonts
-        figure, axes = pyplot.subplots(
-            down, across, figsize=(4.6 * across, 3.4 * down), squeeze=False, layout="constrained"
-        )
-        for (name, known), place in zip(shown, axes.flat, strict=False):
-            _draw(statistics, name, known, place)
-        for place in axes.flat[len(shown) :]:
-            place.axis("off")
-        figure.suptitle(f"{statistics.events:,} events", fontsize=11)
-        figure.savefig(path, metadata={"Date": None})
-        pyplot.close(figure)
-    return path
+    drawn, axes = pyplot.subplots(
+        down, across, figsize=(4.6 * across, 3.4 * down), squeeze=False, layout="constrained"
+    )
+    for (name, known), place in zip(shown, axes.flat, strict=False):
+        _draw(statistics, name, known, place)
+    for place in axes.flat[len(shown) :]:
+        place.axis("off")
+    drawn.suptitle(counted(statistics.events, "event"), fontsize=11)
+    return drawn
 
 
 def _draw(statistics: Statistics, name: str, known: Attribute, place: Axes) -> None:
@@ -99,4 +109,7 @@ def _line(place: Axes, known: Distribution, label: str, *, is_time: bool, **styl
         if len(points) < len(known.quantiles):
             place.set_xlabel(f"others are before {_FIRST} or from {_LAST} on", fontsize=8)
         place.tick_params(axis="x", rotation=30, labelsize=7)
+    else:  # as many as fit, however long they are
+        place.locator_params(axis="x", nbins=_TICKS)
+        place.tick_params(axis="x", labelsize=8)
     place.plot([at for at, _ in points], [share for _, share in points], label=label, **style)

@@ -46,9 +46,9 @@ def match_many(filters: Path, files: Sequence[str], *, schema: Schema | None) ->
         began = time.monotonic()
         read_all(files, run)
     seconds = time.monotonic() - began
-    run.report(f"at least one of {len(index):,} filters")
+    run.report(f"at least one of {counted(len(index), 'filter')}")
     rate = f"; {run.events / seconds:,.0f} events a second" if seconds > 1 else ""
-    remark(f"{found.matches:,} matches in all{rate}")
+    remark(f"{counted(found.matches, 'match', 'matches')} in all{rate}")
     return run.code
 
 
@@ -100,7 +100,7 @@ def read_filters(
                 wrong.append(f"{path}, line {number}, column {column}: {problem.reason}")
     if wrong:
         more = len(wrong) - _COMPLAINTS
-        rest = [f"{more:,} more lines are no filters"] if more > 0 else []
+        rest = [f"no filter is in {counted(more, 'more line')}"] if more > 0 else []
         raise TidingsError("\n".join(wrong[:_COMPLAINTS] + rest))
     return list(found.values())
 
@@ -207,7 +207,7 @@ class Run:
     def report(self, what: str = "") -> None:
         """The count, on stderr."""
         if self.bad > _COMPLAINTS:
-            complain(f"{self.bad - _COMPLAINTS:,} more lines were no events")
+            complain(f"no event was in {counted(self.bad - _COMPLAINTS, 'more line')}")
         events = counted(self.events, "event")
         remark(f"{self.matched:,} of {events} matched{' ' if what else ''}{what}")
 

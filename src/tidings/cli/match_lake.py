@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import typer
 
-from tidings.cli.complaints import remark, shortened
+from tidings.cli.complaints import counted, remark, shortened
 from tidings.cli.match import read_filters
 from tidings.cli.progress import ProgressLine, progress
 from tidings.cli.stopping import stops_told
@@ -96,10 +96,10 @@ def _named(files: Sequence[Path]) -> str | None:
 def _tell(summary: Summary, seconds: float | None = None) -> None:
     matched = "" if summary.matched is None else f", {summary.matched:,} of which match"
     rate = f"; {summary.events / seconds:,.0f} a second" if seconds and seconds > 1 else ""
-    remark(f"{summary.events:,} events{matched}{rate}")
+    remark(f"{counted(summary.events, 'event')}{matched}{rate}")
     remark(
-        f"{summary.matches:,} matches; {summary.silent:,} of {summary.filters:,} filters match "
-        "nothing"
+        f"{counted(summary.matches, 'match', 'matches')}; nothing matches {summary.silent:,} of "
+        f"{counted(summary.filters, 'filter')}"
     )
     for key, count, first, last in summary.busiest[:_BUSIEST]:
         remark(f"  {count:>12,}  {shortened(key, _LONGEST)}  {first:%Y-%m-%d} to {last:%Y-%m-%d}")

@@ -159,4 +159,4 @@ class EventLines:
     def report(self) -> None:
         """How many more there were to complain of."""
         if self.bad > _COMPLAINTS:
-            complain(f"{self.bad - _COMPLAINTS:,} more lines were not published")
+            complain(f"nor could {counted(self.bad - _COMPLAINTS, 'more line')} be published")

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pyarrow.parquet as parquet
 
-from tidings.cli.complaints import remark, shortened
+from tidings.cli.complaints import counted, remark, shortened
 from tidings.cli.match import read_filters
 from tidings.cli.progress import ProgressLine, progress
 from tidings.cli.stopping import stops_told
@@ -61,14 +61,16 @@ def tell_statistics(
     asked = "" if filters is None else f" --filters {filters}"
     paths = write(found, out, f"tidings pipeline statistics --lake {lake} --out {out}{asked}")
     remark(
-        f"{found.events:,} events, {len(found.statistics.attributes):,} attributes, "
-        f"{len(wanted):,} filters in {found.seconds:.1f} s, {found.rate:,.0f} events a second"
+        f"{counted(found.events, 'event')}, "
+        f"{counted(len(found.statistics.attributes), 'attribute')}, "
+        f"{counted(len(wanted), 'filter')} in {found.seconds:.1f} s, "
+        f"{found.rate:,.0f} events a second"
     )
     for path in paths:
         output().print(str(path), soft_wrap=True)
     if publish is not None:
         count = publish_all(found, publish)
-        remark(f"{count:,} events about them published")
+        remark(f"{counted(count, 'event')} about them published")
 
 
 def wanted_by(path: Path) -> dict[str, Filter]:

@@ -18,7 +18,7 @@ from tidings.broker.operations import diagnostics
 from tidings.broker.retention import Archived
 from tidings.broker.server import Broker
 from tidings.broker.tokens import hashed, new_token
-from tidings.cli.complaints import remark
+from tidings.cli.complaints import counted, remark
 from tidings.events import TidingsError
 
 _log = logging.getLogger("tidings.broker")
@@ -100,9 +100,8 @@ def ready(broker: Broker) -> str:
     """The line that says that a broker is up."""
     host, scheme = broker.host, "tidings+tls" if broker.is_encrypted else "tidings"
     kept = host.last - host.first + 1
-    events = "1 event kept" if kept == 1 else f"{kept} events kept"
     line = f"{broker.name} listens on {scheme}://{broker.address}, "
-    line += f"store {broker.configuration.store}, {events}"
+    line += f"store {broker.configuration.store}, {counted(kept, 'event')} kept"
     if broker.metrics_address is not None:
         line += f", metrics on http://{broker.metrics_address}/metrics"
     return line

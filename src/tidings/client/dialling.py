@@ -58,6 +58,7 @@ class Dialler:
         self._token = token
         self._tls = tls
         self._on_status = on_status
+        self._was_lost = False
         self.begin: Callable[[Connection, Welcome], None] = lambda connection, welcome: None
         self.ping: Callable[[], None] = lambda: None
 
@@ -161,9 +162,13 @@ class Dialler:
         raise error("; ".join(map(str, problems)))
 
     def _say(self, is_connected: bool, what: str) -> None:
-        # A warning nobody has asked for is printed, and who hears of it by `on_status` says it.
-        is_known = is_connected or self._on_status is not None
-        _log.log(logging.INFO if is_known else logging.WARNING, "%s", what)
+        # Warnings are printed where nobody has set up logging. There, who is told of a loss is told
+        # of its end, too; who hears of both by `on_status` says it in its own way.
+        is_news = self._was_lost or not is_connected
+        is_printed = is_news and self._on_status is None
+        ending = "" if is_connected else "; trying again"
+        _log.log(logging.WARNING if is_printed else logging.INFO, "%s%s", what, ending)
+        self._was_lost = not is_connected
         self._tell(is_connected, what)
 
     def _tell(self, is_connected: bool, what: str) -> None:

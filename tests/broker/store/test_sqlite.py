@@ -516,7 +516,7 @@ def mounted(folder: Path, options: str) -> Iterator[Path]:
     folder.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
     try:
-        done = subprocess.run(command, capture_output=True, text=True)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     except OSError as problem:
         pytest.skip(f"cannot mount a small disk here: {problem}")
     if done.returncode:
@@ -686,7 +686,11 @@ def test_a_database_that_its_owner_may_not_write_is_refused(tmp_path: Path) -> N
         "except StoreError as error: print(error)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script, str(folder)], capture_output=True, text=True, check=True
+        [sys.executable, "-c", script, str(folder)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
     )
     assert done.stdout.endswith("cannot be written: attempt to write a readonly database.\n")
 

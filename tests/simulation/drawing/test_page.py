@@ -146,6 +146,7 @@ def test_another_process_draws_the_same() -> None:
             env={**os.environ, "PYTHONHASHSEED": seed},
             capture_output=True,
             check=True,
+            timeout=300,
         ).stdout
         for seed in ("1", "2")
     }
