@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,18 +16,21 @@ from tidings.protocol import (
     Append,
     Attach,
     Effect,
+    LinkDown,
     Progress,
     Publish,
     Raise,
+    Received,
     Reply,
     Request,
+    Send,
     Span,
     Store,
     Subscribe,
     Sync,
     Woken,
 )
-from tidings.protocol.messages import Heard
+from tidings.protocol.messages import Frame, Heard, Silence
 
 times = st.floats(0.0, 1e9)
 
@@ -120,6 +125,35 @@ def test_nothing_is_reserved_while_nobody_is_told() -> None:
             effects = made.handle(Woken(500.0 + second), float(second))
             assert not [e for e in effects if isinstance(e, Sync) or e == RESERVED.put(0.0)]
             assert not complete(effects)
+
+
+def test_a_neighbour_is_told_while_it_hears_and_nothing_is_reserved_while_it_does_not() -> None:
+    nodes = {n: Node(n, Settings(), neighbours={o: "peer"}) for n, o in (("a", "b"), ("b", "a"))}
+    on_the_way: list[tuple[str, str, Any]] = []
+    silences: list[Silence] = []
+
+    def perform(name: str, effects: list[Effect]) -> list[Effect]:
+        on_the_way.extend((name, e.neighbour, e.packet) for e in effects if isinstance(e, Send))
+        return effects
+
+    def carry() -> None:
+        while on_the_way:
+            source, target, packet = on_the_way.pop(0)
+            if isinstance(packet, Frame) and isinstance(packet.body, Silence):
+                silences.append(packet.body)
+            perform(target, nodes[target].handle(Received(source, packet), 0.5))
+
+    for name, made in nodes.items():
+        perform(name, made.start(0.0))
+    carry()
+    perform("a", nodes["a"].handle(Woken(500.0), 1.0))
+    carry()
+    assert silences == [Silence({"a": 0}, {"a": 500.0})]
+    assert nodes["b"].from_log.reading.flow("a").complete in (0.0, 500.0)
+    nodes["a"].handle(LinkDown("b"), 2.0)
+    for second in range(60, 70):  # it was given up meanwhile
+        effects = nodes["a"].handle(Woken(500.0 + second), float(second))
+    assert not [e for e in effects if isinstance(e, Store)]
 
 
 def test_a_host_that_tells_no_time_is_promised_nothing() -> None:

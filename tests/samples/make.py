@@ -29,7 +29,7 @@ from tidings.broker.store import SQLiteStore
 from tidings.lakes.lake import Gap, Lake
 from tidings.lakes.layout import Archived
 from tidings.protocol.addresses import Address
-from tidings.protocol.requests import Acknowledge, Detach, Renew, Unsubscribe
+from tidings.protocol.requests import Acknowledge, Detach, Progress, Renew, Unsubscribe
 from tidings.protocol.wire import (
     LENGTH,
     UNLIMITED,
@@ -89,9 +89,11 @@ async def converse(broker: Broker, path: Path) -> None:
     recorder = Recorder(broker.address)
     async with recorder.listening() as address, connected(address) as peer:
         await peer.attach("ann")
-        await peer.subscribe(FILTER, id="mine", durable="orders")
+        await peer.subscribe(FILTER, id="mine", durable="orders", times=True)
         await peer.published(1, *SAID[:FIRST])
         await peer.deliveries(5)
+        while "paris" not in (await peer.until(Progress)).complete:
+            pass
         peer.say(Acknowledge("mine", {"paris": 4}, number=1), Renew(0), Ping(7))
         await peer.until(Pong)
         peer.say(Copy("log", "paris", 0, 100))

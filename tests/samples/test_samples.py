@@ -93,6 +93,9 @@ def test_the_conversations_are_between_clients_and_brokers_of_all_sorts() -> Non
     assert {body.get("kind") for body in bodies} >= {
         *("Event", "Update", "Streams", "Silence", "Fetch", "Fetched"),
     }
+    times = [m["complete"] for f in frames("client") for m in f["says"] if m["kind"] == "Progress"]
+    assert any("paris" in complete for complete in times)
+    assert any(body.get("complete") for body in bodies if body.get("kind") == "Silence")
 
 
 @on_loop

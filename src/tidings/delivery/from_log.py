@@ -442,7 +442,7 @@ class FromLog(Delivery):
         If nobody is told, none: what is promised has to be on disk, once a second.
         """
         logs, neighbours = self.logs, self._kernel.neighbours.values()
-        is_told = any(self._wants.is_told(each) for each in neighbours)
+        is_told = any(self._wants.is_told(each) and each.is_open for each in neighbours)
         if not is_told and not any(client.wants_times for client in self.clients.values()):
             return {}
         reservation = logs.promises.move(self._kernel.time)
