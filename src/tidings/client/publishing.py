@@ -16,8 +16,8 @@ from tidings.client.waiting import Many, One, OnRefused, Waiting
 from tidings.events import Notification, NotificationError
 from tidings.protocol.requests import LONGEST_ID
 
-Said: TypeAlias = Notification | Mapping[str, Any]
-"""What a program says happened."""
+Said: TypeAlias = Notification | Mapping[str, Any] | object
+"""What a program says happened: a notification, a mapping, or an object with fields."""
 
 _TURN: Final = 256
 """Notifications that are taken from a plain iterable before other tasks get a turn."""

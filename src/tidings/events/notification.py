@@ -16,6 +16,7 @@ from tidings.events.encoding import (
     to_plain,
 )
 from tidings.events.errors import NotificationError
+from tidings.events.objects import plain
 from tidings.events.values import Truth, canonical, domain_of, parse_time, scalar
 
 
@@ -33,9 +34,17 @@ class Notification(Mapping[str, Any]):
 
     __slots__ = ("attributes", "packed")
 
-    def __init__(self, attributes: Mapping[str, Any]) -> None:
+    def __init__(self, attributes: Mapping[str, Any] | object) -> None:
+        """Of a mapping, or of an object with fields, such as a dataclass: see `objects`."""
         values: dict[str, object] = {}
-        _flatten(attributes, values)
+        try:
+            _flatten(attributes if attributes.__class__ is dict else _fields(attributes), values)
+        except NotificationError:  # it may be one of `objects` that could not be a value
+            found = _fields(attributes)
+            if found is attributes:
+                raise
+            values.clear()
+            _flatten(found, values)
         self.attributes = values
         """The canonical values; sets hold `Element`s. For matching; treat as read-only."""
         self.packed: msgspec.Raw | None = None
@@ -96,7 +105,17 @@ class Notification(Mapping[str, Any]):
         return encode_json({name: to_plain(value) for name, value in self.attributes.items()})
 
 
-def _flatten(attributes: Mapping[str, Any], values: dict[str, object]) -> None:
+def _fields(attributes: object) -> Mapping[str, Any]:
+    found = plain(attributes)
+    if not isinstance(found, Mapping):
+        raise NotificationError(
+            "a notification is a mapping of attributes, or an object with fields, such as a "
+            f"dataclass, not a {type(attributes).__name__}"
+        )
+    return found
+
+
+def _flatten(attributes: Any, values: dict[str, object]) -> None:
     """Walk nested mappings without recursion: depth is the sender's choice."""
     waiting: list[tuple[str, Iterator[tuple[Any, Any]]]] = [("", iter(attributes.items()))]
     while waiting:
