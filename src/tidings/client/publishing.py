@@ -17,8 +17,9 @@ from tidings.events import Notification, NotificationError
 from tidings.events.notification import BYTES
 from tidings.protocol.requests import LONGEST_ID
 
-Said: TypeAlias = Notification | Mapping[str, Any]
-"""What a program says happened; bytes are said by `Notification.of_bytes`."""
+Said: TypeAlias = Notification | Mapping[str, Any] | object
+"""What a program says happened: a notification, a mapping, or an object with fields. Bytes are
+said by `Notification.of_bytes`."""
 
 _TURN: Final = 256
 """Notifications that are taken from a plain iterable before other tasks get a turn."""

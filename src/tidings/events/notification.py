@@ -24,6 +24,7 @@ from tidings.events.encoding import (
     to_plain,
 )
 from tidings.events.errors import NotificationError
+from tidings.events.objects import plain
 from tidings.events.values import (
     PRESENT,
     Truth,
@@ -67,7 +68,8 @@ class Notification(Mapping[str, Any]):
 
     __slots__ = ("attributes", "bytes_type", "content", "packed")
 
-    def __init__(self, published: Mapping[str, Any]) -> None:
+    def __init__(self, published: Mapping[str, Any] | object) -> None:
+        """Of a mapping, or of an object with fields, such as a dataclass: see `objects`."""
         self.attributes: dict[str, Any] = {}
         """The canonical values; sets hold `Element`s. For matching; treat as read-only."""
         self.packed: msgspec.Raw | None = None
@@ -76,8 +78,16 @@ class Notification(Mapping[str, Any]):
         """The body, where the attributes alone do not say it."""
         self.bytes_type: str | None = None
         """The content type of a body of bytes; None if it is a JSON value."""
-        if not _take_plain(published, self.attributes):
-            self._take(published)
+        if not isinstance(published, Mapping):
+            self._take(_fields(published))
+        elif not _take_plain(published, self.attributes):
+            try:
+                self._take(published)
+            except NotificationError:  # it may be one of `objects` that could not be a value
+                found = _fields(published)
+                if found is published:
+                    raise
+                self._take(found)
 
     def _take(self, published: Mapping[str, Any]) -> None:
         """Take what is more than names with plain values."""
@@ -270,6 +280,16 @@ class Notification(Mapping[str, Any]):
             return self.body.decode()
         text = base64.b64encode(self.content or b"").decode()
         return encode_json({**self._said(), _BODY: {"type": self.bytes_type, "base64": text}})
+
+
+def _fields(published: object) -> Mapping[str, Any]:
+    found = plain(published)
+    if not isinstance(found, Mapping):
+        raise NotificationError(
+            "a notification is a mapping of attributes, or an object with fields, such as a "
+            f"dataclass, not a {type(published).__name__}"
+        )
+    return found
 
 
 def _take_plain(published: Mapping[str, Any], values: dict[str, Any]) -> bool:

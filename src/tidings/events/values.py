@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, TypeAlias
 
 from tidings.events.errors import NotificationError
+from tidings.events.objects import plain
 
 Scalar: TypeAlias = bool | int | float | str | datetime | bytes
 
@@ -121,7 +122,7 @@ def utc(when: datetime, field: str) -> datetime:
 
 
 def _collection(items: Iterable[object], field: str) -> object:
-    members = list(items)
+    members = [item if item.__class__ in _DOMAIN_OF else plain(item, field) for item in items]
     if any(isinstance(m, Mapping | list | tuple | set | frozenset) or m is None for m in members):
         return PRESENT
     return frozenset(element(canonical(m, field)) for m in members)
@@ -131,9 +132,9 @@ def _converted(value: object, field: str) -> object:
     """Subclasses and look-alikes (enum members, NumPy scalars) become the plain value."""
     if isinstance(value, str):
         return canonical(str.__str__(value), field)  # an enum member's str() is its name
-    for plain in (int, float):
-        if isinstance(value, plain):
-            return canonical(plain(value), field)
+    for number in (int, float):
+        if isinstance(value, number):
+            return canonical(number(value), field)
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value)
     if isinstance(value, datetime):
