@@ -185,7 +185,7 @@ def test_all_own_streams_keep_the_promise() -> None:
     made.start(0.0)
     logs = made.from_log.logs
     for name in logs.own:
-        [event] = logs.keep(logs.own[name], [(Notification({}), False)], time=1.0)
+        [event] = logs.keep(logs.own[name], [(Notification({}), False, "")], time=1.0)
         assert event.time == 70.0
 
 
