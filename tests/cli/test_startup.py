@@ -71,3 +71,14 @@ def test_an_unknown_command_is_a_usage_error(tidings: Run) -> None:
     done = tidings("frobnicate")
     assert done.returncode == 2
     assert "frobnicate" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["publish", "subscribe", "network", "pipeline archive", "pipeline deliver"],
+)
+def test_every_command_that_connects_has_the_same_options(command: str) -> None:
+    shown = CliRunner().invoke(app, [*command.split(), "--help"], terminal_width=80).output
+    for name in ("url", "token", "token-file", "authority", "certificate", "key"):
+        assert f"  --{name} " in shown
+        assert f"TIDINGS_{name.upper().replace('-', '_')}" in shown

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import ssl
 from pathlib import Path
 
 import pytest
 from pyspark.sql.types import StructType
 
+from tidings.client import Certificates, Login
 from tidings.events import TidingsError
 from tidings.spark.format.lake_reader import question
-from tidings.spark.format.options import columns, may_be_batch, reading, writing
+from tidings.spark.format.options import columns, may_be_batch, reading, spoken, writing
 from tidings.spark.format.source import TidingsSource
 
 
@@ -28,6 +30,9 @@ def test_a_folder_is_the_same_for_whoever_works_elsewhere(
     written = writing({"staging": folder("s"), "deadLetters": folder("d")})
     assert (written.staging, written.dead_letters) == (f"{tmp_path}/s", f"{tmp_path}/d")
     assert writing({"checkpointLocation": folder("c")}).staging == f"{tmp_path}/c/tidings"
+    login = writing({"tokenFile": folder("t"), "authority": folder("a")}).login
+    assert login.token == tmp_path / "t"
+    assert login.tls == Certificates(f"{tmp_path}/a")
     judged = {"subscriptions": folder("t"), "deadLetters": folder("d"), "deliver": "true"}
     read = reading(judged, is_stream=True)
     assert (read.subscriptions, read.dead_letters) == (f"{tmp_path}/t", f"{tmp_path}/d")
@@ -79,3 +84,17 @@ def test_only_what_may_be_a_batch_is_one(options: list[str], truth: bool) -> Non
 def test_a_source_that_is_no_batch_asks_nobody() -> None:
     nobody = {"url": "tidings://127.0.0.1:1", "timeout": "1000", "filter": "TRUE"}
     assert "attributes" in str(TidingsSource({**nobody, "maxEventsPerTrigger": "1"}).schema())
+
+
+def test_a_login_is_spoken_as_the_options_that_make_it() -> None:
+    for said in (
+        {"url": "tidings://a", "token": "t"},
+        {"url": "tidings+tls://a", "tokenFile": "/t", "authority": "/a"},
+        {"url": "tidings+tls://a", "certificate": "/c", "certificateKey": "/k"},
+    ):
+        login = reading(said, is_stream=True).login
+        assert spoken(login) == said
+    with pytest.raises(TidingsError, match="give one of them"):
+        reading({"token": "t", "tokenFile": "/t"}, is_stream=True)
+    with pytest.raises(TidingsError, match="name files"):
+        spoken(Login("tidings+tls://a", tls=ssl.create_default_context()))

@@ -20,7 +20,7 @@ from tidings.cli.complaints import counted
 from tidings.cli.terminal import output
 from tidings.client import Login
 from tidings.client.tls import trusting
-from tidings.client.token import token_of
+from tidings.client.token import Token, token_of
 from tidings.delivery.ages import FORGOTTEN, IDLE
 from tidings.events import TidingsError
 from tidings.protocol.addresses import Place, parse_place, parse_url
@@ -49,7 +49,7 @@ def show_network(login: Login, *, watch: bool, picture: Path | None) -> None:
     """Print what a broker and all that can be reached from it say about themselves."""
     where = parse_url(login.url)
     start = Place(where.addresses[0], where.is_encrypted)
-    ask = asker(token_of(login.token), trusting(login.tls))
+    ask = asker(login.token, trusting(login.tls))
     if picture is not None and not picture.parent.is_dir():
         raise TidingsError(f"{picture}: there is no folder {picture.parent}")
     if watch:
@@ -60,11 +60,12 @@ def show_network(login: Login, *, watch: bool, picture: Path | None) -> None:
     output().print(_shown(found))
 
 
-def asker(token: str | None = None, trust: ssl.SSLContext | None = None) -> Asker:
+def asker(token: Token = None, trust: ssl.SSLContext | None = None) -> Asker:
     """Asks all brokers with the same token, and the same certificates where they speak TLS."""
 
     def ask(place: Place) -> Awaitable[Status]:
-        return ask_status(place.address, token=token, trust=trust if place.is_encrypted else None)
+        shown = token_of(token)
+        return ask_status(place.address, token=shown, trust=trust if place.is_encrypted else None)
 
     return ask
 

@@ -201,8 +201,10 @@ def _login(said: Mapping[str, str]) -> Login:
         raise TidingsError(f"option timeout: {text!r} is no number of seconds")
     if "token" in said and "tokenFile" in said:
         raise TidingsError("options token and tokenFile: give one of them")
-    token = Path(said["tokenFile"]) if "tokenFile" in said else said.get("token")
-    files = Certificates(*map(said.get, ("authority", "certificate", "certificateKey")))
+    file = _folder("tokenFile", said)
+    token = said.get("token") if file is None else Path(file)
+    names = ("authority", "certificate", "certificateKey")
+    files = Certificates(*(_folder(name, said) for name in names))
     return Login(url, token, None if files == Certificates() else files, timeout)
 
 
