@@ -152,7 +152,7 @@ def test_silence_believed_while_a_flow_is_broken(patch: Patch) -> None:
         for stream, tick in message.upto.items():
             flow = self.reading.flow(stream)
             flow.upto = max(flow.upto, tick)
-        self._tell_silence(dict(message.upto), besides=neighbour)
+        self._tell_silence(dict(message.upto), {}, besides=neighbour)
 
     patch(FromLog, "_silence", credulous)
     assert is_caught("acyclic", "covering", "subscriptions", "crashes", seeds=range(150))

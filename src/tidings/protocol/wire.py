@@ -366,11 +366,8 @@ def common(hello: Hello) -> int:
 
 def _no_common(oldest: int, latest: int) -> str:
     theirs, ours = _span(oldest, latest), _span(OLDEST, VERSION)
-    if latest < OLDEST:
-        never = ", which was never released" if latest == 1 else ""
-        older = "the other side"
-    else:
-        never, older = "", "this one"
+    older = "the other side" if latest < OLDEST else "this one"
+    never = ", which was never released" if latest == 1 else ""
     return f"the other side speaks {theirs}{never}; this one speaks {ours}: upgrade {older}"
 
 
