@@ -16,7 +16,6 @@ from tidings.delivery.doubts import SHELF as DOUBTS
 from tidings.delivery.doubts import Doubts
 from tidings.delivery.fetching import Fetching
 from tidings.delivery.holdings import HOURS, USED
-from tidings.delivery.inquiries import AGAIN
 from tidings.delivery.logs import Logs
 from tidings.delivery.own import OwnStream
 from tidings.delivery.publishing import Publishing
@@ -184,7 +183,6 @@ class FromLog(Delivery):
         self._forget_unused()
         self._kernel.every(self._progress, self._beat)
         self._kernel.every(HOUR, self._pass_hour)
-        self._kernel.every(AGAIN, self.publishing.inquiries.again)
 
     # -- sessions ------------------------------------------------------------------------------
 
@@ -401,6 +399,7 @@ class FromLog(Delivery):
         silences = {own.stream: own.silence() for own in self.logs.own.values()}
         self._tell_silence({s: tick for s, tick in silences.items() if tick is not None})
         self.reading.telling.progress()
+        self.publishing.inquiries.again()
 
     # -- doubts --------------------------------------------------------------------------------
 
