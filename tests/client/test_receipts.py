@@ -140,3 +140,36 @@ def test_the_plain_client_gives_the_same_receipts(broker: BrokerProcess) -> None
         assert (receipt.id, [r.tick for r in receipts]) == ("paris:1", [2, 3, 4])
         with client.subscribe("TRUE", since=receipt) as events:
             assert [event["n"] for event in events.until_live()] == [1, 2, 3, 4]
+
+
+def test_a_cloud_event_is_kept_once_whoever_publishes_it(broker: BrokerProcess, run: Run) -> None:
+    event = {"specversion": "1.0", "source": "/shop", "id": "7", "type": "order"}
+
+    async def main() -> None:
+        async with tidings.connect(broker.url) as one, tidings.connect(broker.url) as other:
+            first = await one.publish(event)
+            again = await other.publish(tidings.Notification({**event, "data": "differs"}))
+            assert (first.id, again.id, again.number) == ("paris:1", "paris:1", 1)
+            assert await other.publish_each([event, {**event, "id": "8"}, event]) == 3
+            assert (await one.publish(event, id="another")).id == "paris:3"
+            for_bulk = {**event, "tidings.for": ["desk"]}  # a copy of it for bulk subscribers
+            assert [(await one.publish(for_bulk)).tick for _ in range(2)] == [4, 5]
+
+    run(main())
+
+
+def test_an_id_is_remembered_over_a_crash(broker: BrokerProcess, run: Run) -> None:
+    async def main() -> None:
+        async with tidings.connect(broker.url, wait=10) as client:
+            one = await client.publish({"n": 1}, id="x")
+            many = await client.publish_many([{"n": 2}, {"n": 3}], id="x")
+            broker.kill()
+            broker.start()
+            assert (await client.publish({"n": 1}, id="x")).id == one.id
+            again = await client.publish_many([{"n": 2}, {"n": 3}], id="x")
+            assert [r.id for r in again] == [r.id for r in many] == ["paris:2", "paris:3"]
+            for wrong in ("", "x" * 4_097, 7):
+                with pytest.raises(tidings.NotificationError, match="1 to 4,096 characters"):
+                    await client.publish({"n": 1}, id=wrong)  # type: ignore[arg-type]
+
+    run(main())

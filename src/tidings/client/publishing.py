@@ -15,7 +15,7 @@ from tidings.client.receipts import Receipt, Receipts, receipt_of
 from tidings.client.waiting import Many, One, OnRefused, Waiting
 from tidings.events import Notification, NotificationError
 from tidings.events.notification import BYTES
-from tidings.protocol.requests import LONGEST_ID
+from tidings.protocol.requests import FOR, LONGEST_ID
 
 Said: TypeAlias = Notification | Mapping[str, Any] | object
 """What a program says happened: a notification, a mapping, or an object with fields. Bytes are
@@ -155,14 +155,15 @@ def _one_of_many(index: int, said: Said) -> Notification:
 
 
 def id_of(notification: Notification) -> str:
-    """The id of a CloudEvent: its source and its id together. All else has none.
+    """The id of a CloudEvent: its source and its id together. All else has none, copies of one
+    for bulk subscribers too: there are several of these.
 
     >>> event = {"specversion": "1.0", "source": "/shop", "id": "7", "type": "order"}
     >>> id_of(Notification(event)), id_of(Notification({"source": "/shop", "id": "7"}))
     ('5:/shop7', '')
     """
     attributes = notification.attributes
-    if "specversion" not in attributes:
+    if "specversion" not in attributes or FOR in attributes:
         return ""
     source, id = attributes.get("source"), attributes.get("id")
     if not (isinstance(source, str) and isinstance(id, str)):

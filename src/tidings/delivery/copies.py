@@ -15,8 +15,9 @@ from typing import Final
 
 from tidings.events import Filter, Notification
 from tidings.events.phrases import literal
+from tidings.protocol import requests
 
-FOR: Final = "tidings.for"
+FOR: Final = requests.FOR
 BULK: Final = "tidings.bulk"
 """The attribute of a registration that has its name."""
 EVERYBODY: Final = "local"

@@ -16,7 +16,6 @@ from tidings.delivery.doubts import SHELF as DOUBTS
 from tidings.delivery.doubts import Doubts
 from tidings.delivery.fetching import Fetching
 from tidings.delivery.holdings import HOURS, USED
-from tidings.delivery.inquiries import AGAIN
 from tidings.delivery.logs import Logs
 from tidings.delivery.names import CURSORS, DURABLES, GONE
 from tidings.delivery.own import OwnStream
@@ -207,7 +206,6 @@ class FromLog(Delivery):
         self._forget_unused()
         self._kernel.every(self._progress, self._beat)
         self._kernel.every(HOUR, self._pass_hour)
-        self._kernel.every(AGAIN, self.publishing.inquiries.again)
 
     # -- sessions ------------------------------------------------------------------------------
 
@@ -435,6 +433,7 @@ class FromLog(Delivery):
         upto |= {stream: self.logs.logs[stream].last for stream in complete}
         self._tell_silence(upto, complete)
         self.reading.telling.progress()
+        self.publishing.inquiries.again()
 
     def _promise(self) -> dict[str, float]:
         """The times below which the node's own streams are complete from now on.

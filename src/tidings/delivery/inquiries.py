@@ -40,8 +40,8 @@ from tidings.protocol.requests import Publish
 
 PATIENCE: Final = 5.0
 """Seconds for which a node tries to ask those that may have kept something."""
-AGAIN: Final = 0.5
-"""Seconds after which it asks again those that have not decided, or not answered."""
+LEAST: Final = 1.0
+"""Seconds for which it tries at least, if what is published has waited before for other things."""
 MOST_BEHIND: Final = 8_192
 """Publications of one name that may wait behind others; a client has no more under way."""
 NOTES: Final = 131_072
@@ -146,7 +146,9 @@ class Inquiries:
         self._behind: dict[str, list[Behind]] = {}
         """By name: what came after what waits."""
 
-    def put_behind(self, session: Session, name: str, body: Publish, time: float) -> bool | None:
+    def put_behind(
+        self, session: Session, name: str, body: Publish, time: float, *, came: float
+    ) -> bool | None:
         """Whether something of a name waits, so that this has to wait behind it, and does.
 
         None if too much does already.
@@ -157,7 +159,7 @@ class Inquiries:
         count = sum(len(each.body.notifications) for each in behind)
         if count + len(body.notifications) > MOST_BEHIND:
             return None
-        behind.append(Behind(session, body, time, self._kernel.now))
+        behind.append(Behind(session, body, time, came))
         return True
 
     def __len__(self) -> int:
@@ -180,7 +182,7 @@ class Inquiries:
         nodes.pop(self._kernel.name, None)
         if not nodes:
             return False
-        until = max(came + PATIENCE, self._kernel.now + 2 * AGAIN)
+        until = max(came + PATIENCE, self._kernel.now + LEAST)
         inquiry = Inquiry(session, name, body, time, until=until)
         inquiry.digests, inquiry.word = tuple(dict.fromkeys(unknown)), askers
         self._waiting[name] = inquiry

@@ -135,12 +135,11 @@ class Publishing:
         if no_name is not None:
             self._refuse_all(session, name, body, no_name)
             return
-        waits = self.inquiries.put_behind(session, name, body, time)
+        came = self._kernel.now if came is None else came
+        waits = self.inquiries.put_behind(session, name, body, time, came=came)
         if waits is None:
             self._refuse_all(session, name, body, _WAITS, is_passing=True)
-        elif not waits and not self.inquiries.begin(
-            *(session, name, body, time), came=self._kernel.now if came is None else came
-        ):
+        elif not waits and not self.inquiries.begin(session, name, body, time, came=came):
             self._take(session, name, body, time, Findings())
 
     def _take(

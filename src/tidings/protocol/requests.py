@@ -13,6 +13,8 @@ ACCESS: Final = "access"
 SESSION: Final = "session"
 """The id of a refusal to go on, since another session has the name."""
 
+FOR: Final = "tidings.for"
+"""The attribute of a copy for bulk subscribers that says for whom it is: see `delivery.copies`."""
 LONGEST_ID: Final = 4_096
 """Characters that the id of a publication may have."""
 
