@@ -12,9 +12,10 @@ of kinds that are first seen in the same file, numbers come last::
 
 Kinds are `boolean`, `integer` (64 bits), `double`, `string`, `time`, `bytes`, and `set` (of
 strings); and of what is there without a value that a filter could look at, such as an object,
-`present`: always in a column `data$present`, which holds true. If the first numbers of an attribute are all integers, they make an integer column, and
-floats are in `…$double` from then on. So a number comes back equal, but an integer that shares a
-column with floats comes back as a float.
+`present`: always in a column `data$present`, which holds true. If the first numbers of an attribute
+are all integers, they make an integer column, and floats are in `…$double` from then on. So a
+number comes back equal, but as an attribute, an integer that shares a column with floats comes back
+as a float.
 
 What fits no column is in `rest`, as JSON: larger integers, other sets, and attributes whose names
 cannot be those of columns everywhere (that is, names which differ from another one in case only,
