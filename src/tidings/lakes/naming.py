@@ -22,6 +22,7 @@ MOST: Final = 1_000
 class Naming:
     """The columns for attributes, those of a schema and new ones.
 
+    >>> from tidings.lakes.layout import FIXED
     >>> naming = Naming(pa.schema([*FIXED, ("price", pa.float64())]))
     >>> naming.column("price", "double"), naming.column("price", "string")
     ('price', 'price$string')

@@ -270,7 +270,7 @@ def without_parts(attributes: dict[str, object]) -> dict[str, object]:
     waiting = [(name, value) for name, value in attributes.items() if value.__class__ is dict]
     while waiting:
         name, value = waiting.pop()
-        for inner, each in value.items():  # type: ignore[attr-defined]
+        for inner, each in value.items():
             parts.add(f"{name}.{inner}")
             if each.__class__ is dict:
                 waiting.append((f"{name}.{inner}", each))
