@@ -17,7 +17,11 @@ ODD = [
     *[Notification({"x": n, "quantity": n % 7, "symbol": f"S{n % 5}"}) for n in range(60)],
     *[Notification({"Ärger": n, "_hidden": "a", "x": 2**70 + n}) for n in range(3)],
     Notification({"time": datetime(2026, 1, 1, tzinfo=UTC), "id": "mine", "tick": 0.5}),
-    Notification({"time": "noon", "day": True, "rest": b"none"}),
+    Notification({"time": "noon", "day": True, "rest": b"none", "body": 1, "content": "x"}),
+    Notification({"x": {"a": 1}, "o": {"z": {"deep": [1]}}, "y": 5}),
+    Notification({"y": {}, "o": {"z": [5, 4, 5]}, "x": None, "_hidden": {"a": 1}}),
+    Notification({"quantity": 3, "symbol": "S1", "x": [3, 1, 3]}),
+    Notification.of_bytes(b"GIF89a", "image/gif", {"x": 1, "symbol": "S2"}),
 ]
 """Every value of every domain, alone and together, and names that are no columns."""
 

@@ -62,7 +62,6 @@ COLUMNS: dict[str, pa.Array] = {
     "a`tick": pa.array([1, None, 2]),
 }
 NAMES = [*COLUMNS, "nested.a", "nested.b.c", "missing", "LONG"]
-NAMES.remove("nested")
 
 
 def table() -> pa.Table:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyspark.sql.types import StructType
 
 import tidings
 from tests.client.brokers import BrokerProcess
@@ -24,9 +26,13 @@ from tidings.lakes.layout import Archived
 from tidings.protocol import Event
 from tidings.spark.archiving.archive import GapError, archive
 from tidings.spark.archiving.haul import Haul, haul
+from tidings.spark.format.bounds import find_bounds
+from tidings.spark.format.notifications import Notifications
+from tidings.spark.format.options import reading
+from tidings.spark.format.reader import BatchReader
 from tidings.spark.interrupts import Stopped
 from tidings.spark.streams.absence import Away, Gone
-from tidings.spark.streams.reading import read, read_rows
+from tidings.spark.streams.reading import notifications, read, read_rows
 from tidings.spark.streams.stretch import Stretch
 
 pytestmark = pytest.mark.slow
@@ -42,13 +48,25 @@ SAID: list[dict[str, Any]] = [
 ]
 
 
+EXACT = [
+    Notification.from_json(text)
+    for text in (
+        '{"n":1,"x":"a"}',
+        '{"n":2,"x":[5,4,5],"order":{"b":null,"a":{"size":1.10}},"note":null}',
+        '{"x":-9,"n":3}',
+        '{"n":4,"x":-9.0,"legs":[{"a":[]},[1]]}',
+        '{"specversion":"1.0","id":"7","time":"2026-11-15T12:00:00.5+01:00","data":{"n":1}}',
+    )
+] + [Notification.of_bytes(b"GIF89a", "image/gif", {"n": 6, "x": ["b", "a"]})]
+
+
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
     with running(tmp_path / "paris") as found:
         yield found
 
 
-def publish(broker: BrokerProcess, said: list[dict[str, Any]]) -> None:
+def publish(broker: BrokerProcess, said: Sequence[Mapping[str, Any]]) -> None:
     with tidings.connect_sync(broker.url) as client:
         for each in said:
             client.publish(each)
@@ -57,9 +75,9 @@ def publish(broker: BrokerProcess, said: list[dict[str, Any]]) -> None:
 def heard(stretch: Stretch, login: Login, filter: Filter) -> list[Event]:
     """What a stretch has, in its lightest form."""
     return [
-        Event(stretch.stream, tick, Notification(record), time=time)
+        Event(stretch.stream, tick, said, time=time)
         for rows in read_rows(stretch, login, filter)
-        for tick, time, record in zip(rows.ticks, rows.times, rows.records, strict=True)
+        for tick, time, said in zip(rows.ticks, rows.times, notifications(rows), strict=True)
     ]
 
 
@@ -83,6 +101,39 @@ def test_a_stretch_is_the_same_copied_or_told(broker: BrokerProcess) -> None:
             (f"paris:{e.tick}", e.notification, e.time) for e in expected
         ]
     assert heard(whole, place, EVERYTHING) == log
+
+
+def test_what_was_published_comes_exactly_by_every_way(
+    broker: BrokerProcess, tmp_path: Path
+) -> None:
+    publish(broker, EXACT)
+    stretch, login, lake = Stretch("paris", 0, len(EXACT), {}), Login(broker.url), tmp_path / "lake"
+    for filter in (Filter.all(), Filter.parse("EXISTS n OR EXISTS id")):  # copied, or told
+        assert [e.notification for e in heard(stretch, login, filter)] == EXACT
+        events = [e for some in read(stretch, login, filter) for e in some]
+        assert [e.notification for e in events] == EXACT
+    archive(broker.url, Lake(lake), until="live")
+    assert [e.notification for e in Lake(lake).events()] == EXACT
+    columns = StructType().add("body", "string").add("content", "binary")
+    columns = columns.add("content_type", "string").add("attributes", "string")
+    asked = reading({"url": broker.url}, is_stream=False)
+    batch = BatchReader(asked, find_bounds(asked), columns)
+    rows = [row for part in batch.partitions() for b in batch.read(part) for row in b.to_pylist()]
+    again = [
+        n for b in batch.partitions() for rows in batch.read(b) for _, n in made(rows, columns)
+    ]
+    assert again == [
+        Notification.of_bytes(n.body, n.content_type) if n.bytes_type else n for n in EXACT
+    ]
+    assert [row["attributes"] for row in rows] == [n.to_json() for n in EXACT]
+    assert [row["content_type"] for row in rows] == [n.content_type for n in EXACT]
+
+
+def made(rows: pa.RecordBatch, columns: StructType) -> Iterator[tuple[Any, Any]]:
+    """What is published of rows of what was read."""
+    own = [name for name in columns.names if name != "attributes"]
+    schema = StructType([columns[name] for name in own])
+    return Notifications(schema, 1 << 20).of(rows.select(own))
 
 
 def test_of_several_brokers_the_one_whose_stream_it_is_is_asked(tmp_path: Path) -> None:

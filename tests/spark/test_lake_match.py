@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.lakes.filled import ODD, START, fill
+from tests.lakes.test_bodies import OBJECTS_AND_OTHERS, TEXTS
 from tests.matching.strategies import NAMES, SCHEMA
 from tests.spark.test_columns import conditions
 from tidings.events import Filter, Notification, TidingsError
@@ -125,14 +126,58 @@ def test_a_column_of_that_name_is_refused_for_any_number_of_parts(
         match(lake[0], FILTERS, memory=0)
 
 
+def published(said: Notification) -> dict[str, Any]:
+    """What was published, as columns say it."""
+    is_json = said.bytes_type is None
+    return {
+        "body": said.body.decode() if is_json else None,
+        "content": None if is_json else said.body,
+        "content_type": said.content_type,
+    }
+
+
+def test_an_object_is_there_for_all_who_look_through_a_lake(spark: Any, tmp_path: Path) -> None:
+    install(spark)
+    filters = {text: Filter.parse(text) for text in TEXTS}
+    events = fill(tmp_path / "lake", OBJECTS_AND_OTHERS)
+    rows = spark.read.format("tidings").option("lake", str(tmp_path / "lake")).load()
+    assert "data$present" in rows.columns
+    wanted = expected(events, filters)
+    told = rows.select(
+        "id", *[column(f, rows.schema).alias(f"f{n}") for n, f in enumerate(filters.values())]
+    )
+    likely = rows.select(
+        "id", *[maybe(f, rows.schema).alias(f"f{n}") for n, f in enumerate(filters.values())]
+    )
+    said = {
+        row["id"]: sorted(text for n, text in enumerate(filters) if row[f"f{n}"])
+        for row in told.toArrow().to_pylist()
+    }
+    assert {id_: texts for id_, texts in said.items() if texts} == wanted
+    for row in likely.toArrow().to_pylist():
+        assert all(row[f"f{n}"] for n, text in enumerate(filters) if text in said[row["id"]])
+    assert found(match(rows, filters, few=0)) == wanted
+    assert found(match(tmp_path / "lake", filters)) == wanted
+
+
 def test_a_lake_is_a_table(spark: Any, lake: tuple[Path, list[Archived]]) -> None:
     path, events = lake
     install(spark)
     rows = spark.read.format("tidings").option("lake", str(path)).load()
     back = sorted(to_events(rows.toArrow()), key=lambda e: (e.time, e.stream))
-    assert [(e.id, e.time, e.notification) for e in back] == [
-        (e.id, e.time, e.notification) for e in events
+    assert [(e.id, e.time, e.notification.attributes) for e in back] == [
+        (e.id, e.time, e.notification.attributes) for e in events
     ]
+    whole = "id STRING, body STRING, content BINARY, content_type STRING"
+    exact = spark.read.format("tidings").option("lake", str(path)).schema(whole).load()
+    assert {r.pop("id"): r for r in exact.toArrow().to_pylist()} == {
+        e.id: published(e.notification) for e in events
+    }
+    some = match(path, {"S2": "symbol = 'S2'"}, columns=["id", "body"]).toArrow().to_pylist()
+    assert {r["id"]: r["body"] for r in some} == {
+        e.id: published(e.notification)["body"] for e in events
+        if e.notification.get("symbol") == "S2"
+    }  # fmt: skip
     some = (
         spark.read.format("tidings").option("lake", str(path)).option("filter", "symbol = 'S2'")
         .option("until", "paris:150").schema("tick BIGINT, attributes STRING, symbol STRING").load()

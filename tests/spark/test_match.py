@@ -137,7 +137,7 @@ def test_events_with_their_attributes_in_a_map_are_matched(spark: Any) -> None:
 
         types = to_arrow_schema(schema, timezone="UTC")
         for batch in batches:
-            some = [EVENTS[row].attributes for row in batch["row"].to_pylist()]
+            some = [EVENTS[row] for row in batch["row"].to_pylist()]
             maps = variants(some, types.field("attributes").type)
             yield pa.RecordBatch.from_arrays([batch["row"], maps], schema=types)
 

@@ -26,13 +26,13 @@ from tests.spark.delivered import published
 from tidings.client import connect_sync
 from tidings.client.plain import PlainClient
 from tidings.delivery import refusals
-from tidings.events import TidingsError
+from tidings.events import Notification, TidingsError
 from tidings.lakes.lake import Lake
 from tidings.spark.archiving.archive import archive
 from tidings.spark.bulk import publishing
 from tidings.spark.bulk.judging import Judged, Table
 from tidings.spark.bulk.publishing import ROOM, Delivering, StretchPublisher, lanes
-from tidings.spark.bulk.registrations import ALL, registration
+from tidings.spark.bulk.registrations import ALL, original, registration
 from tidings.spark.format.options import reading
 from tidings.spark.format.reader import StreamReader
 from tidings.spark.streams.stretch import Stretch
@@ -98,6 +98,22 @@ def test_a_task_delivers_what_is_wanted_and_again_nothing(
         served.run(task)  # Spark may not have heard that it was done
     assert published(broker) == served.wanted
     assert not served.letters.exists()
+
+
+def test_what_is_delivered_is_exactly_what_was_published(
+    broker: BrokerProcess, tmp_path: Path
+) -> None:
+    said = [
+        Notification.from_json('{"n":0,"order":{"b":[5,4,5],"a":null}}'),
+        Notification.from_json('{"x":1.10,"n":0}'),
+        Notification.of_bytes(b"GIF89a", "image/gif", {"n": 0}),
+    ]
+    served = Served(broker, tmp_path, events=0, names=1)
+    with connect_sync(broker.url) as client:
+        client.publish_many(said)
+    served.run(served.task(end=served.start + len(said)))
+    log = [event.notification for event in log_of(broker)]
+    assert [original(each) for each in log if "tidings.for" in each] == said
 
 
 def test_stretches_of_a_batch_have_lanes_whose_numbers_rise() -> None:

@@ -66,7 +66,7 @@ class Halting:
         if self._has_halted:
             return None
         self.upto += 1
-        return Rows([self.upto], [0.0], [{"n": self.upto}])
+        return Rows([self.upto], [0.0], [{"n": self.upto}], [None])
 
     async def close(self) -> None:
         """Nothing to close."""

@@ -6,10 +6,13 @@ import math
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pyspark.sql.types import (
     DecimalType,
     FloatType,
@@ -21,7 +24,9 @@ from pyspark.sql.types import (
 )
 
 from tests.lakes.filled import ODD, fill
+from tests.lakes.published import PUBLISHED
 from tidings.events import Notification, TidingsError
+from tidings.events.values import PRESENT
 from tidings.lakes.lake import Lake
 from tidings.lakes.layout import Archived
 from tidings.lakes.search import Question
@@ -84,6 +89,45 @@ def read(path: Path, schema: StructType) -> pa.Table:
     return pa.Table.from_batches([b for p in reader.partitions() for b in reader.read(p)])
 
 
+def looked_into(said: Notification) -> dict[str, object]:
+    """The attributes as variants say them; of a list of more than scalars, what it holds."""
+    values = {n: said[n] if v is PRESENT else v for n, v in said.attributes.items()}
+    return {name: decode(*encode(value)) for name, value in values.items()}
+
+
+@settings(max_examples=min(20, settings.default.max_examples))
+@given(st.lists(PUBLISHED, min_size=1, max_size=9))
+def test_a_lake_has_what_was_published_for_whoever_asks_for_it(said: list[Notification]) -> None:
+    kinds = {"content": "binary", "tick": "long"}
+    names = ["tick", "stream", "body", "content", "content_type", "attributes"]
+    schema = StructType()
+    for name in names:
+        schema = schema.add(name, kinds.get(name, "string"))
+    with TemporaryDirectory() as folder:
+        events = fill(Path(folder) / "lake", said)
+        rows = {
+            (r["stream"], r["tick"]): r for r in read(Path(folder) / "lake", schema).to_pylist()
+        }
+    for event in events:
+        row, n = rows[event.stream, event.tick], event.notification
+        assert (row["content_type"], row["attributes"]) == (n.content_type, n.to_json())
+        of_bytes = n.bytes_type is not None
+        assert row["body"] == (None if of_bytes else n.body.decode())
+        assert row["content"] == (n.body if of_bytes else None)
+
+
+def test_a_body_is_read_only_if_it_is_asked_for(tmp_path: Path) -> None:
+    fill(tmp_path / "lake", [Notification({"order": {"size": n}}) for n in range(4)])
+    asked = Question.of(tmp_path / "lake")
+    assert "body" in asked.schema().names
+    assert "body" not in spark_schema(asked).names
+    for names, is_read in (("id", False), ("id nowhere", False), ("body", True)):
+        schema = StructType()
+        for name in names.split():
+            schema = schema.add(name, StringType())
+        assert ("body" in LakeReader(asked, schema)._needed) is is_read
+
+
 def test_a_column_that_a_lake_lacks_changes_none_of_the_others(tmp_path: Path) -> None:
     events = fill(tmp_path / "lake", ODD)
     schema = spark_schema(Question.of(tmp_path / "lake"))
@@ -101,10 +145,7 @@ def test_a_column_that_a_lake_lacks_changes_none_of_the_others(tmp_path: Path) -
     assert {
         row["id"]: {name: decode(**variant) for name, variant in row["attributes"]}
         for row in read(tmp_path / "lake", maps).to_pylist()
-    } == {
-        event.id: {name: decode(*encode(v)) for name, v in event.notification.attributes.items()}
-        for event in events
-    }
+    } == {event.id: looked_into(event.notification) for event in events}
 
 
 def test_a_lake_is_not_read_by_a_path(tmp_path: Path) -> None:

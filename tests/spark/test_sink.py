@@ -22,6 +22,7 @@ from pyspark.sql.types import LongType, MapType, StringType, StructType
 
 from tests.client.brokers import BrokerProcess
 from tests.spark.brokers import log_of, running
+from tidings.events import Notification
 from tidings.spark import install
 from tidings.spark.format.options import writing
 from tidings.spark.format.sink import StreamWriter
@@ -154,20 +155,38 @@ def test_a_batch_is_published_with_values_of_every_kind(
 def test_what_is_read_can_be_published_again_as_it_was(
     installed: Any, broker: BrokerProcess, tmp_path: Path
 ) -> None:
-    said = {"n": 2**70, "at": datetime(2026, 11, 15, tzinfo=UTC), "tags": {1, "x"}}
+    said = [
+        Notification({"n": 2**70, "at": datetime(2026, 11, 15, tzinfo=UTC), "tags": {1, "x"}}),
+        Notification.from_json('{"n":1,"order":{"b":[5,4,5],"a":null,"c":{"d":1.10}},"o":[[1]]}'),
+        Notification.from_json('{"specversion":"1.0","id":"7","time":"2026-11-15T12:00:00Z"}'),
+        Notification.of_bytes(b"GIF89a", "image/gif", {"n": 6}),
+    ]
     from tidings.client import connect_sync
 
     with connect_sync(broker.url) as client:
-        client.publish(said)
-    reading = installed.read.format("tidings").options(url=broker.url, until="paris:1")
+        for each in said:
+            client.publish(each)
+    reading = installed.read.format("tidings").options(url=broker.url, until="paris:4")
     generic = reading.load()
-    as_json = reading.schema("attributes STRING").load().selectExpr("attributes AS event")
-    for past in (generic, as_json):
-        past.write.format("tidings").mode("append").options(
+    as_json = reading.schema("tick BIGINT, attributes STRING").load()
+    columns = "tick BIGINT, body STRING, content BINARY, content_type STRING"
+    whole = reading.schema(f"{columns}, attributes MAP<STRING,VARIANT>").load()
+    for past in (generic, as_json.selectExpr("tick", "attributes AS event"), whole):
+        past = past.orderBy("tick")
+        past = past.select("event") if "event" in past.columns else past
+        past.coalesce(1).write.format("tidings").mode("append").options(
             url=broker.url, staging=str(tmp_path / "s")
         ).save()
-    first, *others = log_of(broker)
-    assert [event.notification for event in others] == [first.notification] * 2
+    log = [event.notification for event in log_of(broker)]
+    first, by_map, by_json, by_body = (log[at : at + 4] for at in range(0, 16, 4))
+    assert first == by_json == by_body == said
+    assert [n.attributes for n in by_map] == [n.attributes for n in said]
+    assert by_map[0] == said[0]
+    assert by_map[1].value == {
+        "n": 1,
+        "order": {"b": [5, 4, 5], "a": None, "c": {"d": 1.1}},
+        "o": [[1]],
+    }
 
 
 def test_a_row_that_is_no_notification_is_a_dead_letter(

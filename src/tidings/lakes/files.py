@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tidings.lakes.errors import LakeError
-from tidings.lakes.layout import FIXED, Columns, columns_of
+from tidings.lakes.layout import BODY, FIXED, Columns, columns_of
 
 _INDEXED: Final = 100
 """Columns of which the log says between what their values lie: the first ones."""
@@ -31,8 +31,8 @@ _LONGEST: Final = 64
 """Characters of a string that the log says."""
 ROW_GROUP: Final = 32_768
 """Rows of a row group. A reader in the order of time has a whole one in memory."""
-DISTINCT: Final = frozenset({"id", "tick", "time"})
-"""Columns where no value is there twice, which a dictionary would not serve."""
+DISTINCT: Final = frozenset({"id", "tick", "time", BODY})
+"""Columns where hardly a value is there twice, which a dictionary would not serve."""
 RISING: Final = ("tick", "time")
 """Columns of numbers that rise. What they rise by is kept, in a few bits, and not compressed: they
 are read in a third of the time, and take less room."""
@@ -58,6 +58,8 @@ class Written:
     rows: int = 0
     columns: Columns = field(default_factory=dict)
     """The columns of attributes that have new ones, as the writer has named them."""
+    order: tuple[str, ...] = ()
+    """All attributes that have columns, in the order that the writer relies on."""
     first: Mapping[str, int] = field(default_factory=dict)
     """Of each stream, the first tick."""
 
@@ -100,9 +102,10 @@ def synced(path: Path) -> None:
 def write(folder: Path, rows: pa.Table, known: pa.Schema) -> Written:
     """Write rows into a lake's folder; `known` are the columns that their writer knew of."""
     new = {name.partition("$")[0] for name in rows.schema.names[len(known) :]}
-    columns = {n: kinds for n, kinds in columns_of(rows.schema).items() if n in new}
+    columns = columns_of(rows.schema)
+    named = {n: kinds for n, kinds in columns.items() if n in new}
     files = tuple([_write(folder, day, part) for day, part in _by_day(rows)])
-    return Written(files, rows.num_rows, columns, _first(rows))
+    return Written(files, rows.num_rows, named, tuple(columns), _first(rows))
 
 
 def _first(rows: pa.Table) -> dict[str, int]:
@@ -156,7 +159,7 @@ def statistics(rows: pa.Table, metadata: Any) -> str:
     least: dict[str, Any] = {}
     greatest: dict[str, Any] = {}
     for at, column in enumerate(rows.schema):
-        if column.name in indexed and not pa.types.is_list(column.type):
+        if column.name in indexed and column.name != BODY and not pa.types.is_list(column.type):
             groups = [metadata.row_group(n).column(at) for n in range(metadata.num_row_groups)]
             found = [g.statistics for g in groups if g.is_stats_set and g.statistics.has_min_max]
             values = sum(s.num_values for s in found)  # Parquet says nothing of very long ones

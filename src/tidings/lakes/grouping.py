@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from tidings.events import Filter, Notification
-from tidings.lakes.layout import REST, Columns, to_notifications
+from tidings.lakes.layout import REST, Columns, is_presence, to_notifications
+from tidings.matching.batch import presences
 
 _MANY: Final = 16
 """A batch with more combinations of columns than this is looked through row by row."""
@@ -95,7 +96,7 @@ class Grouping:
 
 def _renamed(batch: pa.RecordBatch, columns: dict[str, str]) -> pa.RecordBatch:
     """The columns under the names of their attributes; nothing but rows if there are none."""
-    arrays = [batch[column] for column in columns.values()]
+    arrays = [presences(batch[c]) if is_presence(c) else batch[c] for c in columns.values()]
     if not arrays:
         return pa.RecordBatch.from_arrays([pa.nulls(batch.num_rows)], names=[_ROW])
     return pa.RecordBatch.from_arrays(arrays, names=list(columns))

@@ -163,15 +163,15 @@ class Lake:
     def admit(self, written: Sequence[Written]) -> list[Written]:
         """Make the columns that written rows need; returns those whose columns cannot be.
 
-        They have named a column as somebody else has named another one, and must be written
-        again. All others can be committed from now on.
+        They have named a column as somebody else has named another one, or made columns in
+        another order, and must be written again. All others can be committed from now on.
         """
         if not any(each.columns for each in written):
             return []
         for _ in range(_ATTEMPTS):
             table = self.snapshot().table
             naming = Naming(schema_of(table))
-            misfits = [each for each in written if not naming.adopt(each.columns)]
+            misfits = [w for w in written if not naming.adopt(w.columns, w.order)]
             if not naming.new:
                 return misfits
             try:

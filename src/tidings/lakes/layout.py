@@ -11,13 +11,23 @@ of kinds that are first seen in the same file, numbers come last::
     time$time                               an attribute that is called as one of the fixed columns
 
 Kinds are `boolean`, `integer` (64 bits), `double`, `string`, `time`, `bytes`, and `set` (of
-strings). If the first numbers of an attribute are all integers, they make an integer column, and
-floats are in `…$double` from then on. So a number comes back equal, but an integer that shares a
-column with floats comes back as a float.
+strings); and of what is there without a value that a filter could look at, such as an object,
+`present`: always in a column `data$present`, which holds true. If the first numbers of an attribute
+are all integers, they make an integer column, and floats are in `…$double` from then on. So a
+number comes back equal, but as an attribute, an integer that shares a column with floats comes back
+as a float.
 
-What fits no column is in `rest`, as JSON: larger integers, other sets, nested lists, and attributes
-whose names cannot be those of columns everywhere (that is, names which differ from another one in
-case only, begin with `_`, or have other characters than letters, digits and `_ . : @ / # + -`).
+What fits no column is in `rest`, as JSON: larger integers, other sets, and attributes whose names
+cannot be those of columns everywhere (that is, names which differ from another one in case only,
+begin with `_`, or have other characters than letters, digits and `_ . : @ / # + -`).
+
+`body` is what was published, where the columns do not say exactly that, and else null. They say it
+if the notification's attributes do, if these come in the order of the columns (and those in `rest`
+at the end), and if no integer has become a float. As columns are only ever added behind the others,
+that stays so. `body` is text, so that every reader of Delta can look into it with its own functions
+for JSON: the JSON value as it was published or, of bytes, `{"$body":{"type":…,"base64":…}}`, as
+`Notification.to_json` has it. (A column of bytes, or a struct, would be opaque to most of them, and
+base64 takes no more room once it is compressed.)
 """
 
 from __future__ import annotations
@@ -33,7 +43,8 @@ import pyarrow.compute as pc
 from tidings.delivery.copies import ORDINARY
 from tidings.events import Notification
 from tidings.events.encoding import decode_json, from_plain
-from tidings.events.values import EPOCH, MICROSECOND, canonical
+from tidings.events.values import EPOCH, MICROSECOND, PRESENT, canonical
+from tidings.protocol.records import Body
 
 EVERYTHING: Final = ORDINARY
 """What a lake is to have unless something else is said: all but the copies for bulk subscribers."""
@@ -42,6 +53,7 @@ DAY: Final = 86_400_000_000
 _TIME: Final = pa.timestamp("us", "UTC")
 
 REST: Final = "rest"
+BODY: Final = "body"
 FIXED: Final = pa.schema(
     [
         ("id", pa.string()),
@@ -50,9 +62,15 @@ FIXED: Final = pa.schema(
         ("time", _TIME),
         ("day", pa.date32()),
         (REST, pa.string()),
+        (BODY, pa.string()),
     ]
 )
 """The columns that every lake has."""
+
+CONTENT: Final = "content"
+CONTENT_TYPE: Final = "content_type"
+RESERVED: Final = frozenset([*FIXED.names, CONTENT, CONTENT_TYPE])
+"""Names of columns that readers have for what is no attribute: no attribute's column has one."""
 
 KINDS: Final[dict[str, Any]] = {
     "boolean": pa.bool_(),
@@ -62,7 +80,11 @@ KINDS: Final[dict[str, Any]] = {
     "time": _TIME,
     "bytes": pa.binary(),
     "set": pa.list_(pa.field("element", pa.string())),
+    "present": pa.bool_(),
 }
+
+_MAYBE_BYTES: Final = '"$body":{"type":'
+"""What is in `body` where the body is bytes, and in few others."""
 
 Columns: TypeAlias = dict[str, dict[str, str]]
 """For each attribute the kinds it has columns for, in the order in which they came, and those."""
@@ -108,6 +130,11 @@ def columns_of(schema: pa.Schema) -> Columns:
             name, _, kind = field.name.partition("$")
             found.setdefault(name, {})[kind or _kind(field.type)] = field.name
     return found
+
+
+def is_presence(column: str) -> bool:
+    """Whether a column of a lake only says that an attribute is there."""
+    return column.endswith("$present")
 
 
 def _kind(held: pa.DataType) -> str:
@@ -159,12 +186,43 @@ def to_notifications(batch: pa.RecordBatch | pa.Table) -> list[Notification]:
             for record, value in zip(records, _values(batch[column], kind), strict=True):
                 if value is not None:
                     record[name] = value
-    if REST in batch.schema.names and batch[REST].null_count < batch.num_rows:
+    if _has_some(batch, REST):
         for record, text in zip(records, batch[REST].to_pylist(), strict=True):
             if text is not None:
                 for name, plain in decode_json(text).items():
-                    record[name] = canonical(from_plain(plain), name)
-    return list(map(Notification.of_canonical, records))
+                    record[name] = PRESENT if plain == {} else canonical(from_plain(plain), name)
+    if not _has_some(batch, BODY):
+        return list(map(Notification.of_canonical, records))
+    return list(map(_notification, records, batch[BODY].to_pylist()))
+
+
+def _has_some(batch: pa.RecordBatch | pa.Table, column: str) -> bool:
+    return column in batch.schema.names and batch[column].null_count < batch.num_rows
+
+
+def _notification(record: dict[str, object], body: str | None) -> Notification:
+    if body is None:
+        return Notification.of_canonical(record)
+    if _MAYBE_BYTES in body:
+        said = Notification.from_json(body)
+        if said.bytes_type is not None:  # attributes are beside it if columns have bent them
+            record = said.attributes or record
+            return Notification.of_canonical(record, said.content, said.bytes_type)
+    return Notification.of_canonical(record, body.encode())
+
+
+def body_text(record: dict[str, Any], body: Body | None, *, is_exact: bool) -> str | None:
+    """What is in `body` for attributes and a body beside them.
+
+    `is_exact` says whether the attributes come back from their columns in the same order, and with
+    the same numbers.
+    """
+    if body is None:
+        return None if is_exact else Notification.of_canonical(record).to_json()
+    if body.kind is None:
+        return body.content.decode()
+    beside = {} if is_exact else record
+    return Notification.of_canonical(beside, body.content, body.kind).to_json()
 
 
 def _values(column: Any, kind: str) -> list[Any]:
@@ -173,6 +231,8 @@ def _values(column: Any, kind: str) -> list[Any]:
         return [None if c is None else EPOCH + c * MICROSECOND for c in counts]
     if kind == "set":
         return _sets(column)
+    if kind == "present":
+        return [PRESENT if is_there else None for is_there in column.is_valid().to_pylist()]
     values: list[Any] = column.to_pylist()
     return values
 

@@ -7,11 +7,12 @@ of. `adopt` says whether what one of them has found is also right beside the col
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import pyarrow as pa
 
-from tidings.lakes.layout import FIXED, KINDS, Columns, columns_of
+from tidings.lakes.layout import KINDS, RESERVED, Columns, columns_of
 
 _NAME: Final = re.compile(r"(?!_)[\w.:@/#+-]{1,128}")
 MOST: Final = 1_000
@@ -21,12 +22,15 @@ MOST: Final = 1_000
 class Naming:
     """The columns for attributes, those of a schema and new ones.
 
+    >>> from tidings.lakes.layout import FIXED
     >>> naming = Naming(pa.schema([*FIXED, ("price", pa.float64())]))
     >>> naming.column("price", "double"), naming.column("price", "string")
     ('price', 'price$string')
     >>> naming.column("Price", "string")  # differs in case only, which not everybody can tell
     >>> naming.adopt({"size": {"integer": "size"}}), naming.adopt({"size": {"double": "size"}})
     (True, False)
+    >>> naming.adopt({"at": {"time": "at"}}, order=["at", "size"])  # here, it is the other way
+    False
     >>> [field.name for field in naming.new]
     ['price$string', 'size']
     """
@@ -49,16 +53,17 @@ class Naming:
             return None
         if _NAME.fullmatch(name) is None:
             return None
-        is_plain = kinds is None and _folded(name) not in FIXED.names
-        column = name if is_plain else f"{name}${kind}"
+        is_free = name not in (kinds or {}).values() and _folded(name) not in RESERVED
+        column = name if is_free and kind != "present" else f"{name}${kind}"
         self._add(name, kind, column)
         return column
 
-    def adopt(self, columns: Columns) -> bool:
+    def adopt(self, columns: Columns, order: Sequence[str] = ()) -> bool:
         """Take the columns of some attributes as somebody else has named them.
 
         False, and nothing is taken, if they would have been named otherwise here: a column would
-        be there twice, or another kind would be the first for numbers, which says where they go.
+        be there twice, or another kind would be the first for numbers, which says where they go;
+        or if the attributes were not in the same `order` here, which rows without a body rely on.
         """
         more: list[tuple[str, str, str]] = []
         for name, theirs in columns.items():
@@ -72,7 +77,7 @@ class Naming:
                     more.append((name, kind, column))
                 elif ours.get(kind) != column:
                     return False
-        if self._count + len(more) > MOST:
+        if self._count + len(more) > MOST or not are_in_order(order, {**self.columns, **columns}):
             return False
         for each in more:
             self._add(*each)
@@ -83,6 +88,16 @@ class Naming:
         self.new.append(pa.field(column, KINDS[kind]))
         self._folded[_folded(name)] = name
         self._count += 1
+
+
+def are_in_order(names: Iterable[str], columns: Iterable[str]) -> bool:
+    """Whether all names are among the attributes that have columns, and in the same order.
+
+    >>> are_in_order("ac", "abc"), are_in_order("ca", "abc"), are_in_order("ad", "abc")
+    (True, False, False)
+    """
+    ahead = iter(columns)
+    return all(name in ahead for name in names)
 
 
 def _first_number(kinds: dict[str, str]) -> str | None:

@@ -145,7 +145,8 @@ def _may_be(file: Statistics, constraint: Constraint, kinds: Mapping[str, str]) 
     if constraint.absent or not _is_empty(file, REST):
         return True
     return any(
-        not _is_empty(file, column) and _span(file, kind, column).overlaps(constraint)
+        not _is_empty(file, column)
+        and (constraint.others if kind == "present" else _may_hold(file, kind, column, constraint))
         for kind, column in kinds.items()
     )
 
@@ -153,6 +154,10 @@ def _may_be(file: Statistics, constraint: Constraint, kinds: Mapping[str, str]) 
 def _is_empty(file: Statistics, column: str) -> bool:
     count = file.get(f"null_count.{column}")
     return count is not None and count == file.get("num_records")
+
+
+def _may_hold(file: Statistics, kind: str, column: str, constraint: Constraint) -> bool:
+    return _span(file, kind, column).overlaps(constraint)
 
 
 def _span(file: Statistics, kind: str, column: str) -> Constraint:

@@ -33,7 +33,7 @@ _FOR_A_THREAD: Final = 8_192
 
 
 class Batch:
-    """The events of a table, column by column. Nested columns flatten to dotted names."""
+    """The events of a table, column by column. Structs flatten to dotted names, and are present."""
 
     def __init__(self, table: Any) -> None:
         if isinstance(table, pa.RecordBatch):
@@ -47,7 +47,8 @@ class Batch:
             if pa.types.is_struct(column.type):
                 parts = zip([f.name for f in column.type], column.flatten(), strict=True)
                 waiting += [(f"{name}.{part}", values) for part, values in parts]
-            elif name in self.columns:
+                column = presences(column)
+            if name in self.columns:
                 raise NotificationError("given twice (once flattened)", field=name)
             elif not pa.types.is_null(column.type):
                 self.columns[name] = column
@@ -90,6 +91,20 @@ class Batch:
                     if value is not None:
                         event[name] = value
         return events
+
+
+def presences(column: Any) -> Any:
+    """A column for what is present where this one is not null, without a value to compare.
+
+    >>> Batch(pa.table({"x": presences(pa.array([True, None]))})).values("x")
+    [PRESENT, None]
+    """
+    absent = np.asarray(column.is_null())
+    return _SOMETHING.take(pa.array(np.zeros(len(absent), np.int8), mask=absent))
+
+
+_SOMETHING: Final = pa.array([[[]]], pa.list_(pa.list_(pa.bool_())))
+"""A list of lists, which is no set."""
 
 
 class _Event(Mapping[str, Any]):

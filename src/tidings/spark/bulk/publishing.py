@@ -40,7 +40,7 @@ from tidings.spark.bulk.judging import Judged, index_of, wanted
 from tidings.spark.bulk.registrations import ID, deliveries
 from tidings.spark.letters import DeadLetters
 from tidings.spark.streams.absence import Gone, OnGap
-from tidings.spark.streams.reading import read_rows
+from tidings.spark.streams.reading import notifications, read_rows
 from tidings.spark.streams.stretch import Stretch
 
 ROOM: Final = 1 << 20
@@ -102,7 +102,7 @@ def delivered(
     when = moment(last)
     with StretchPublisher(task, login, dead_letters) as publisher:
         for rows in _rows(stretch, login, filter, on_gap, publisher):
-            said = [Notification.of_canonical(record) for record in rows.records]
+            said = notifications(rows)
             for place, found in wanted(said, index):
                 if rows.times[place] != last:  # many events have the same
                     last = rows.times[place]

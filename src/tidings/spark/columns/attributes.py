@@ -43,6 +43,8 @@ class Kind(NamedTuple):
 
 NESTED: Final = Kind(SET, "nested")
 """An element that is no scalar, so that what holds it is no set."""
+PRESENCE: Final = Kind("presence", "nested")
+"""What is there, and has no value: a struct."""
 
 Path: TypeAlias = tuple[str, ...]
 """A column, and a field in it, and so on."""
@@ -79,9 +81,12 @@ class AttributeColumn(NamedTuple):
         """The value as our index takes it: null where it is absent."""
         if self.kind.is_float:
             return _without_nan(self.value)
-        if self.element is NESTED:  # what is inside does not matter, and may be of any type
+        # What is inside does not matter, and may be of any type.
+        something = F.array(F.array()).cast("array<array<boolean>>")
+        if self.kind is PRESENCE:
+            return F.when(self.value.isNotNull(), something)
+        if self.element is NESTED:
             nothing = F.array().cast("array<array<boolean>>")
-            something = F.array(F.array()).cast("array<array<boolean>>")
             chosen = F.when(F.size(self.value) == 0, nothing).otherwise(something)
             return F.when(self.value.isNotNull(), chosen)
         if self.element is not None and self.element.is_float:
@@ -109,6 +114,8 @@ class AttributeColumns(Mapping[str, AttributeColumn]):
         path, held = self._fields[name]
         self._check(name, path)
         value = F.col(".".join(map(quoted, path)))
+        if isinstance(held, T.StructType):
+            return AttributeColumn(name, value, PRESENCE)
         if isinstance(held, T.ArrayType):
             element = _kind(held.elementType, name, nested=True)
             if element.cast is not None and element is not NESTED:
@@ -148,7 +155,7 @@ def attributes(schema: T.StructType) -> AttributeColumns:
         name = ".".join(path)
         if isinstance(held, T.StructType):
             waiting += [((*path, field.name), field.dataType) for field in held.fields]
-        elif name in found:
+        if name in found:
             raise TidingsError(f"attribute {name!r}: there are two such columns")
         elif not isinstance(held, T.NullType):
             found[name] = (path, held)

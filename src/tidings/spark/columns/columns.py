@@ -18,10 +18,11 @@ def column(filter: Filter | str, schema: StructType) -> Column:
     null, so `NOT` may stand before it. Spark pushes it down to the files where it can.
 
     A row is a notification with an attribute for each column; those of a struct have dotted names,
-    `order.size`. Null is absence, and so is NaN, which no notification can hold. Numbers compare
-    by exact value. What notifications do not know is converted: a decimal is the nearest double
-    (or a whole number, if it has no fraction and at most 18 digits), a date is its midnight in UTC,
-    a time without a zone is in UTC. An array is a set; one that holds null is present, but no set.
+    `order.size`, and the struct is there, too, without a value to compare. Null is absence, and so
+    is NaN, which no notification can hold. Numbers compare by exact value. What notifications do
+    not know is converted: a decimal is the nearest double (or a whole number, if it has no fraction
+    and at most 18 digits), a date is its midnight in UTC, a time without a zone is in UTC. An array
+    is a set; one that holds null is present, but no set.
     Names are those of the schema to the letter: a filter on `Price` does not mean `price`. Where
     there are both, Spark can tell them apart only if `spark.sql.caseSensitive` is set.
 

@@ -18,15 +18,15 @@ from pyspark.sql.types import BooleanType, NullType, StructType
 from tidings.events import Filter
 from tidings.events.encoding import encode_json
 from tidings.lakes.grouping import Grouping, names_in
-from tidings.lakes.layout import FIXED, REST, Columns
+from tidings.lakes.layout import BODY, FIXED, REST, Columns, is_presence
 from tidings.spark.columns.attributes import AttributeColumn, AttributeColumns
 from tidings.spark.columns.expressions import condition_of_kinds, either
 
-_FIXED = {field.name: field.dataType for field in from_arrow_schema(FIXED)}
+_FIXED = {field.name: field.dataType for field in from_arrow_schema(FIXED) if field.name != BODY}
 
 
 def is_lake(schema: StructType) -> bool:
-    """Whether the columns are those of a lake: all that every lake has are there."""
+    """Whether the columns are those of a lake: all that every lake has are there, or but `body`."""
     there = {field.name: field.dataType for field in schema}
     return all(there.get(name) == kind for name, kind in _FIXED.items())
 
@@ -35,7 +35,7 @@ def columns_in(schema: StructType) -> Columns:
     """Which columns hold which attribute, by kind; those that can hold nothing are left out."""
     found: Columns = {}
     for field in schema:
-        if field.name not in _FIXED and not isinstance(field.dataType, NullType):
+        if field.name not in FIXED.names and not isinstance(field.dataType, NullType):
             name, _, kind = field.name.partition("$")
             found.setdefault(name, {})[kind or "first"] = field.name
     return found
@@ -71,7 +71,10 @@ def _attributes(names: set[str], schema: StructType) -> dict[str, list[Attribute
 
 
 def _known(schema: StructType) -> AttributeColumns:
-    return AttributeColumns({f.name: ((f.name,), f.dataType) for f in schema})
+    presence = StructType()
+    return AttributeColumns(
+        {f.name: ((f.name,), presence if is_presence(f.name) else f.dataType) for f in schema}
+    )
 
 
 def _mentions(name: str) -> Column:

@@ -2,12 +2,13 @@
 
 Columns are those of the lake, with the types they have there (see `layout`), so an attribute of
 several kinds has several. Any other column is as `rows` says: the attribute of its name, or all of
-them in `attributes`. What is asked is asked of one version of the lake.
+them in `attributes`. So is `body`, which is exactly what was published, and read only if it is
+asked for. What is asked is asked of one version of the lake.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from tidings.events import TidingsError
-from tidings.lakes.layout import columns_of, days, to_events
+from tidings.lakes.layout import BODY, CONTENT, CONTENT_TYPE, columns_of, days, to_events
 from tidings.lakes.portions import Portion, plain, portions, read
 from tidings.lakes.search import Question
 from tidings.lakes.sifting import Sieve
@@ -27,6 +28,8 @@ _OPTIONS: Final = ("lake", "filter", "since", "until")
 _DAY: Final = "day"
 _ORIGIN: Final = ("stream", "tick", "time")
 _NEVER_NULL: Final = ("id", *_ORIGIN, _DAY)
+_WHOLE: Final = frozenset([BODY, CONTENT, CONTENT_TYPE, "attributes"])
+"""Columns for which it must be known what was published."""
 
 
 def question(options: Mapping[str, str]) -> Question:
@@ -47,8 +50,8 @@ def question(options: Mapping[str, str]) -> Question:
 
 
 def spark_schema(question: Question) -> StructType:
-    """The lake's columns as Spark knows them."""
-    return from_arrow_schema(question.schema())
+    """The lake's columns as Spark knows them, but for what has to be asked for: `body`."""
+    return from_arrow_schema(pa.schema([f for f in question.schema() if f.name != BODY]))
 
 
 @dataclass(frozen=True)
@@ -71,10 +74,16 @@ class LakeReader(DataSourceReader):
         )
         """The columns that the lake does not have."""
         self._is_direct = not self._others.fields
+        self._needed = self._schema.names if self._is_direct else self._needed_for_others()
+        """The columns of the lake of which those that were asked for are made."""
         if not self._is_direct:
             from tidings.spark.format.rows import RowBatches
 
             RowBatches(self._others)  # is there such a column?
+
+    def _needed_for_others(self) -> list[str]:
+        is_whole = not _WHOLE.isdisjoint(self._others.fieldNames())
+        return [name for name in self._held.names if name != BODY or is_whole]
 
     def partitions(self) -> Sequence[InputPartition]:
         files = [(f["path"], f["num_records"]) for f in self._question.search().found]
@@ -84,8 +93,7 @@ class LakeReader(DataSourceReader):
         if not isinstance(partition, Share):  # there is nothing to read
             return
         sieve = Sieve(self._question.filter, columns_of(self._held))
-        wanted = self._schema.names if self._is_direct else self._held.names
-        for batch in self._batches(partition, {*wanted, *sieve.used}):
+        for batch in self._batches(partition, {*self._needed, *sieve.used}):
             chosen = sieve.sift(batch)
             if chosen.num_rows:
                 yield self._given(chosen)
@@ -111,7 +119,11 @@ class LakeReader(DataSourceReader):
         if not self._is_direct:
             from tidings.spark.format.rows import RowBatches
 
-            made = RowBatches(self._others).batch(list(to_events(batch)))  # type: ignore[arg-type]
+            fields = [self._held.field(name) for name in batch.schema.names]
+            rows = pa.RecordBatch.from_arrays(
+                plain_columns(batch, fields), schema=pa.schema(fields)
+            )
+            made = RowBatches(self._others).batch(list(to_events(rows)))  # type: ignore[arg-type]
             others = dict(zip(made.schema.names, made, strict=True))
         held = pa.schema([field for field in self._schema if field.name not in others])
         found = dict(zip(held.names, plain_columns(batch, held), strict=True)) | others
@@ -119,7 +131,7 @@ class LakeReader(DataSourceReader):
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
 
-def plain_columns(batch: pa.RecordBatch, schema: pa.Schema) -> list[Any]:
+def plain_columns(batch: pa.RecordBatch, schema: Iterable[pa.Field]) -> list[Any]:
     """The columns of a schema, as Spark takes them."""
     return [plain(_column(batch, field.name), field.type) for field in schema]
 
@@ -133,6 +145,8 @@ def _column(batch: pa.RecordBatch, name: str) -> Any:
 def _is_held(field: pa.Field, held: pa.Schema) -> bool:
     at = held.get_field_index(field.name)
     can_be = field.nullable or field.name in _NEVER_NULL
+    if field.name == BODY:  # in the lake it is null where other columns say it
+        return False
     return can_be and at >= 0 and _same(held.field(at).type, field.type)
 
 

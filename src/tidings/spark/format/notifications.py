@@ -1,16 +1,20 @@
 """Notifications: the rows that somebody writes, each as an event, or why it is none.
 
-A column is an attribute, and null means that it is absent; structs become dotted names, arrays
-become sets, and a VARIANT is what is in it. A single column `event` of type STRING is the
-notification in JSON. Where there is a column `attributes` that is MAP<STRING, VARIANT>, as it is
-read, what is in the map are the attributes, but for those that other columns have a value of; `id`,
+A row is a JSON object with a name for each column; a null column, or field of a struct, is left
+out. Structs and maps are objects, arrays are lists, and a VARIANT is what is in it. A single column
+`event` of type STRING is the notification in JSON.
+
+A row may also be an event as it is read: where there is a column `attributes` that is MAP<STRING,
+VARIANT>, or where all columns are of the event itself (see `rows`) and `body` or `content` is one.
+Then it is published as it was: `content` as bytes, else `body` as that JSON, else what is in the
+map. Other columns are attributes that win where they have a value and a different one. `id`,
 `stream`, `tick` and `time` are of the event that was read, and not published again. Nothing here
 touches a broker or a disk.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 import pyarrow as pa
@@ -31,10 +35,13 @@ from pyspark.sql.types import (
 )
 
 from tidings.events import Notification, TidingsError
+from tidings.events.notification import BYTES
+from tidings.events.values import PRESENT, domain_of
+from tidings.lakes.layout import BODY, CONTENT, CONTENT_TYPE
 from tidings.protocol.records import WireLimits
 from tidings.spark.columns.attributes import has_all_attributes, is_variants
 from tidings.spark.format.staging import size_of
-from tidings.spark.format.variants import decode
+from tidings.spark.format.variants import decode, without_parts
 
 PLAIN: Final = (
     StringType,
@@ -49,6 +56,9 @@ PLAIN: Final = (
 _EVENT: Final = "event"
 _ATTRIBUTES: Final = "attributes"
 _ORIGIN: Final = ("id", "stream", "tick", "time")
+_WHOLE: Final = {BODY: StringType, CONTENT: BinaryType, CONTENT_TYPE: StringType}
+"""Columns that say what was published, and their types."""
+_OWN: Final = frozenset([_ATTRIBUTES, *_ORIGIN, *_WHOLE])
 
 
 class Notifications:
@@ -62,7 +72,9 @@ class Notifications:
             if not _has_variants(kind):
                 _check(name, kind)
         self._is_json = self._names == [_EVENT] and isinstance(kinds[_EVENT], StringType)
-        self._is_read = has_all_attributes(schema)
+        self._is_read = has_all_attributes(schema) or _is_whole(kinds)
+        self._whole = [n for n, kind in _WHOLE.items() if isinstance(kinds.get(n), kind)]
+        self._shapes = {name: _shape(kind) for name, kind in kinds.items()}
         self._varied = [name for name, kind in kinds.items() if _has_variants(kind)]
         self._limits = WireLimits()
 
@@ -80,21 +92,91 @@ class Notifications:
                 raise TidingsError("there is no event")
             said = Notification.from_json(row[_EVENT])
         else:
+            there = [name for name, value in row.items() if value is not None]
             for name in self._varied:
                 row[name] = _plain(row[name])
-            said = Notification(self._attributes(row) if self._is_read else row)
+            said = self._read(row, there) if self._is_read else self._made(row, there)
         self._limits.check(said)
         size = size_of(said)
         if size > self._most:
             raise TidingsError(f"it has {size:,} bytes; maxEventBytes is {self._most:,}")
         return said
 
-    def _attributes(self, row: dict[str, Any]) -> dict[str, Any]:
-        # Null may also mean that the value, which the map has, did not fit when it was read.
-        others = {
-            n: v for n, v in row.items() if n not in (_ATTRIBUTES, *_ORIGIN) and v is not None
-        }
-        return {**(row[_ATTRIBUTES] or {}), **others}
+    def _made(self, row: dict[str, Any], there: Iterable[str]) -> Notification:
+        return Notification({name: self._shapes[name](row[name]) for name in there})
+
+    def _read(self, row: dict[str, Any], there: Iterable[str]) -> Notification:
+        """What was read, with the attributes that other columns have."""
+        content, body, kind = (
+            row[name] if name in self._whole else None for name in (CONTENT, BODY, CONTENT_TYPE)
+        )
+        attributes = without_parts(row.get(_ATTRIBUTES) or {})
+        if content is not None:
+            said = Notification.of_bytes(content, kind or BYTES, attributes)
+        elif body is not None:
+            said = Notification.from_json(body)
+        elif _ATTRIBUTES in row:
+            said = Notification(attributes)
+        else:
+            raise TidingsError("there is no body")
+        # Null may also mean that the value, which the event has, did not fit when it was read.
+        own = {_ATTRIBUTES, *_ORIGIN, *self._whole}
+        others = {name: self._shapes[name](row[name]) for name in there if name not in own}
+        changed = {n: v for n, v in others.items() if not _says(said, n, v)}
+        if not changed:
+            return said
+        if content is not None:
+            return Notification.of_bytes(content, kind or BYTES, {**said, **changed})
+        whole = dict(said.value)
+        for name, value in changed.items():
+            _put(whole, name, value)
+        return Notification(whole)
+
+
+def _is_whole(kinds: dict[str, DataType]) -> bool:
+    """Whether all columns are of the event itself, and one of them is what was published."""
+    return (
+        kinds.keys() <= _OWN
+        and not kinds.keys().isdisjoint([BODY, CONTENT])
+        and all(isinstance(kinds[name], kind) for name, kind in _WHOLE.items() if name in kinds)
+        and (_ATTRIBUTES not in kinds or is_variants(kinds[_ATTRIBUTES]))
+    )
+
+
+def _says(said: Notification, name: str, value: Any) -> bool:
+    """Whether filters see the same of an event anyway if this is an attribute of it."""
+    found = Notification({name: value}).attributes
+    return all(
+        (each is not PRESENT or isinstance(value, dict))
+        and said.attributes.get(n) == each
+        and domain_of(said.attributes[n]) == domain_of(each)
+        for n, each in found.items()
+    )
+
+
+def _put(whole: dict[str, Any], name: str, value: Any) -> None:
+    """Put a value under a dotted name: into the object that has it, if there is one."""
+    for key, inner in whole.items():
+        if inner.__class__ is dict and name.startswith(f"{key}."):
+            whole[key] = dict(inner)
+            _put(whole[key], name[len(key) + 1 :], value)
+            return
+    whole[name] = value
+
+
+def _shape(kind: DataType) -> Callable[[Any], Any]:
+    """How a value that Arrow gives is one of JSON: fields of structs that are null are left out."""
+    match kind:
+        case StructType():
+            fields = [(field.name, _shape(field.dataType)) for field in kind]
+            return lambda v: {n: shape(v[n]) for n, shape in fields if v[n] is not None}
+        case ArrayType():
+            each = _shape(kind.elementType)
+            return lambda v: [None if e is None else each(e) for e in v]
+        case MapType() if not is_variants(kind):
+            of = _shape(kind.valueType)
+            return lambda v: {n: None if e is None else of(e) for n, e in v.items()}
+    return lambda v: v
 
 
 def _rows(batch: pa.RecordBatch) -> Iterator[tuple[dict[str, Any], str]]:

@@ -1,8 +1,10 @@
 """Rows: events as Arrow batches, in the columns that were asked for.
 
-Five names are of the event itself: `id`, `stream`, `tick`, `time` (when it was published) and
+Some names are of the event itself: `id`, `stream`, `tick`, `time` (when it was published) and
 `attributes`: all of them, as a map of variants (`try_variant_get(attributes['price'], '$',
 'double') > 50`) or, if it is asked for as STRING, as the JSON that `Notification.from_json` reads.
+`body` is exactly the JSON that was published, as STRING, and null if that was bytes: these are
+`content`, which is BINARY and else null. `content_type` is that of either.
 Every other column is the attribute of its name, and null where that is absent or does not fit the
 column's type. No value is bent to fit: a number is never read from a string, nor rounded to a
 BIGINT. Only FLOAT and DECIMAL take the nearest number that they have; infinity is near to no other.
@@ -40,7 +42,8 @@ from pyspark.sql.types import (
 )
 
 from tidings.client import Event
-from tidings.events import TidingsError
+from tidings.events import Notification, TidingsError
+from tidings.lakes.layout import BODY, CONTENT, CONTENT_TYPE, REST
 from tidings.lakes.search import Question
 from tidings.spark.columns.attributes import is_variants
 from tidings.spark.format.variants import variants
@@ -70,6 +73,9 @@ _OWN: Final[dict[str, tuple[type[DataType], Callable[[Event], Any]]]] = {
     "tick": (LongType, lambda event: event.tick),
     "time": (TimestampType, lambda event: event.time),
     "attributes": (StringType, lambda event: event.notification.to_json()),
+    BODY: (StringType, lambda event: _json_of(event.notification)),
+    CONTENT: (BinaryType, lambda event: _bytes_of(event.notification)),
+    CONTENT_TYPE: (StringType, lambda event: event.notification.content_type),
 }
 """The columns that are no attributes: their types, and how they are had. Variants are apart."""
 
@@ -106,7 +112,7 @@ class RowBatches:
         arrays = [
             pa.array(matches, field.type)
             if self._is_judged and field.name == MATCHES
-            else variants([event.notification.attributes for event in events], field.type)
+            else variants([event.notification for event in events], field.type)
             if pa.types.is_map(field.type)
             else pa.array(self._values(*column, events), field.type)
             for column, field in zip(self._columns, self._schema, strict=True)
@@ -144,8 +150,16 @@ def columns_of_lake(path: str) -> StructType:
         held = Question.of(path).schema()
     except TidingsError as problem:
         raise TidingsError(f"option schemaOf: {problem}") from None
-    fields = [f for f in held if f.name not in ("day", "rest") and "$" not in f.name]
+    fields = [f for f in held if f.name not in ("day", REST, BODY) and "$" not in f.name]
     return from_arrow_schema(pa.schema(fields))
+
+
+def _json_of(said: Notification) -> str | None:
+    return said.body.decode() if said.bytes_type is None else None
+
+
+def _bytes_of(said: Notification) -> bytes | None:
+    return None if said.bytes_type is None else said.body
 
 
 def _as_it_is(value: Any) -> Any:

@@ -45,7 +45,8 @@ class TidingsSource(DataSource):
     `deadLetters` for what cannot be, and rows are counts. `tidings.spark.deliver` does that.
 
     To read a lake, as a batch: `lake`, its folder, with `filter`, `since` and `until` of
-    `Lake.scan`. Columns are described in `lake_reader`.
+    `Lake.scan`. Columns are described in `lake_reader`, and what rows are to be published in
+    `notifications`.
 
     A batch is of what there is when it is loaded, however often it is asked. If it is given a
     schema, Spark makes the source only when it is first asked, and it is of what there is then:

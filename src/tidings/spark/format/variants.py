@@ -4,7 +4,7 @@ Each value is the variant that a cast gives back as it was: strings, booleans an
 times as TIMESTAMP, floats as DOUBLE, and sets as arrays in the order of their JSON. A whole number
 is the smallest of TINYINT to BIGINT that holds it, or else DECIMAL. Of more than 38 digits, it is a
 DOUBLE if that is exact, or else a STRING of its digits: a cast to DOUBLE then gives the nearest,
-and nothing is lost. What events carry without looking into it is arrays and objects.
+and nothing is lost. Objects, and lists of more than scalars, are what they are in the event's body.
 
 The form is that of `VariantEncoding.md` of Parquet. (PySpark's own reader rounds decimals of more
 than 28 digits, and knows days, which events do not.) Nothing here knows of Spark.
@@ -12,7 +12,7 @@ than 28 digits, and knows days, which events do not.) Nothing here knows of Spar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 from itertools import accumulate, chain
@@ -21,8 +21,16 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from tidings.events import TidingsError
-from tidings.events.values import EPOCH, Truth, element_order, microseconds
+from tidings.events import Notification, TidingsError
+from tidings.events.encoding import encode_json
+from tidings.events.values import (
+    EPOCH,
+    PRESENT,
+    Present,
+    Truth,
+    element_order,
+    microseconds,
+)
 
 _SHORT, _OBJECT, _ARRAY = 1, 2, 3
 """What the two lowest bits of the first byte say; the others say more. 0 is any other scalar."""
@@ -48,7 +56,8 @@ _DEEPEST: Final = 200
 
 
 def encode(value: object) -> tuple[bytes, bytes]:
-    """A canonical value of a notification as a variant: its value and its metadata.
+    """A canonical value of a notification, or a value of JSON, as a variant: its value and its
+    metadata.
 
     >>> encode(7), encode("DIS")[0]
     ((b'\\x0c\\x07', b'\\x01\\x00\\x00'), b'\\rDIS')
@@ -56,12 +65,13 @@ def encode(value: object) -> tuple[bytes, bytes]:
     return _ENCODE[value.__class__](value), _names(value)
 
 
-def variants(records: Sequence[Mapping[str, object]], kind: pa.MapType) -> pa.MapArray:
+def variants(said: Sequence[Notification], kind: pa.MapType) -> pa.MapArray:
     """The attributes of events as maps from their names to variants."""
+    records = list(map(_with_objects, said))
     offsets = [0, *accumulate(map(len, records))]
     values = list(chain.from_iterable(record.values() for record in records))
     encoded = [_ENCODE[value.__class__](value) for value in values]
-    if any(value.__class__ is list for value in values):
+    if any(value.__class__ is list or value.__class__ is dict for value in values):
         names = pa.array(map(_names, values), pa.binary(), size=len(values))
     else:
         names = pa.repeat(pa.scalar(_NO_NAMES, pa.binary()), len(values))
@@ -70,6 +80,28 @@ def variants(records: Sequence[Mapping[str, object]], kind: pa.MapType) -> pa.Ma
     )
     keys = pa.array(list(chain.from_iterable(records)), kind.key_type)
     return pa.MapArray.from_arrays(pa.array(offsets, pa.int32()), keys, items, type=kind)
+
+
+def _with_objects(said: Notification) -> Mapping[str, object]:
+    """The attributes, and of what is but present the value that the body has."""
+    values = said.attributes
+    if said.content is None or PRESENT not in values.values():
+        return values
+    whole = said.value
+    found = _objects_in(whole) if whole.__class__ is dict else ()
+    return {**values, **{name: v for name, v in found if values.get(name) is PRESENT}}
+
+
+def _objects_in(whole: dict[str, Any]) -> Iterator[tuple[str, object]]:
+    """All objects and lists that have a dotted name, which is theirs."""
+    waiting = list(whole.items())
+    while waiting:
+        name, value = waiting.pop()
+        if value.__class__ is dict:
+            waiting += [(f"{name}.{inner}", each) for inner, each in value.items()]
+            yield name, value
+        elif value.__class__ is list:
+            yield name, value
 
 
 def _string(value: Any) -> bytes:
@@ -117,16 +149,19 @@ def _set(value: Any) -> bytes:
     return _array([_ENCODE[m.__class__](m) for m in sorted(value, key=element_order)])
 
 
-def _carried(value: Any) -> bytes:
-    return _nested(value, {name: n for n, name in enumerate(_names_in(value))})
+def _json(value: Any) -> bytes:
+    return _nested(value, {name: n for n, name in enumerate(_names_in(value))}, _DEEPEST)
 
 
-def _nested(value: Any, places: dict[str, int]) -> bytes:
+def _nested(value: Any, places: dict[str, int], room: int) -> bytes:
+    """What is nested; what is nested deeper than there is room for is text."""
+    if value.__class__ is not list and value.__class__ is not dict:
+        return _ENCODE[value.__class__](value)
+    if room == 0:
+        return _string(encode_json(value))
     if value.__class__ is list:
-        return _array([_nested(member, places) for member in value])
-    if value.__class__ is dict:
-        return _object({places[n]: _nested(value[n], places) for n in sorted(value)})
-    return _ENCODE[value.__class__](value)
+        return _array([_nested(member, places, room - 1) for member in value])
+    return _object({places[n]: _nested(value[n], places, room - 1) for n in sorted(value)})
 
 
 def _array(members: Sequence[bytes]) -> bytes:
@@ -166,7 +201,8 @@ def _numbers(numbers: Iterable[int], width: int) -> bytes:
 
 
 def _names(value: object) -> bytes:
-    names = [name.encode() for name in _names_in(value)] if value.__class__ is list else []
+    is_nested = value.__class__ is list or value.__class__ is dict
+    names = [name.encode() for name in _names_in(value)] if is_nested else []
     if not names:
         return _NO_NAMES
     ends = list(accumulate(map(len, names), initial=0))
@@ -196,7 +232,9 @@ _ENCODE: Final[dict[type, Callable[[Any], bytes]]] = {
     bytes: _bytes,
     frozenset: _set,
     Truth: lambda value: _boolean(value.value),
-    list: _carried,
+    list: _json,
+    dict: _json,
+    Present: lambda _: _object({}),
     type(None): lambda _: _NULL,
 }
 
@@ -217,9 +255,26 @@ def decode(value: bytes, metadata: bytes) -> object:
 def records(maps: pa.MapArray) -> list[dict[str, object]]:
     """The attributes of events that are maps from their names to variants; null has none."""
     return [
-        {name: decode(**variant) for name, variant in (held or {}).items()}
+        without_parts({name: decode(**variant) for name, variant in (held or {}).items()})
         for held in maps.to_pylist(maps_as_pydicts="strict")
     ]
+
+
+def without_parts(attributes: dict[str, object]) -> dict[str, object]:
+    """What has all these attributes: of those that are there as part of an object, the object.
+
+    >>> without_parts({"order": {"size": 1}, "order.size": 1, "order.by": "me"})
+    {'order': {'size': 1}, 'order.by': 'me'}
+    """
+    parts: set[str] = set()
+    waiting = [(name, value) for name, value in attributes.items() if value.__class__ is dict]
+    while waiting:
+        name, value = waiting.pop()
+        for inner, each in value.items():
+            parts.add(f"{name}.{inner}")
+            if each.__class__ is dict:
+                waiting.append((f"{name}.{inner}", each))
+    return {name: v for name, v in attributes.items() if name not in parts} if parts else attributes
 
 
 def _decode(value: bytes, at: int, names: bytes, room: int) -> object:

@@ -183,7 +183,7 @@ class Concerned:
             column
             for name in attributes
             for kind, column in columns.get(name, {}).items()
-            if kind != "set"
+            if kind not in ("set", "present")
         ]
         self._count = count
         self._known: dict[Any, int] = {}

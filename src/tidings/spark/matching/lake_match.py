@@ -28,7 +28,7 @@ from tidings.lakes.search import Question
 from tidings.lakes.sifting import Sieve
 from tidings.matching.named import NamedIndex
 from tidings.spark.columns.attributes import quoted
-from tidings.spark.format.lake_reader import LakeReader, Share, plain_columns
+from tidings.spark.format.lake_reader import LakeReader, Share
 from tidings.spark.matching import filter_file
 from tidings.spark.matching.asking import Asking, kind_of
 from tidings.spark.matching.filter_parts import Concerned, FilterPart, StoredPart, cut, needed
@@ -196,16 +196,16 @@ class MatchReader(LakeReader):
         keep = self._plan.keep and partition.part == 0
         asking = Asking(self._index_of(part), grouping, self._plan.kind)
         texts = [n for n in {*used, "stream"} if pa.types.is_string(self._held.field(n).type)]
-        given = list(dict.fromkeys("time" if n == "day" else n for n in self._schema.names))
-        for batch in self._batches(partition, {*self._schema.names, *used}, encoded=texts):
+        given = list(dict.fromkeys("time" if n == "day" else n for n in self._needed))
+        for batch in self._batches(partition, {*self._needed, *used}, encoded=texts):
             chosen = sieve.sift(batch)
             if part.number is not None and not keep:
                 rows = concerned.rows(chosen, part.number)
                 chosen = chosen.take(rows) if len(rows) < chosen.num_rows else chosen
             for events, keys in asking.answers(chosen, given, keep=keep):
-                arrays = plain_columns(events, self._schema)
                 fields = [*self._schema, pa.field(self._plan.column, keys.type)]
-                yield pa.RecordBatch.from_arrays([*arrays, keys], schema=pa.schema(fields))
+                arrays = [*self._given(events).columns, keys]
+                yield pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
         settle()
 
     def _index_of(self, part: StoredPart) -> NamedIndex:

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from tidings.events import Filter, TidingsError
 from tidings.lakes.lake import Lake
+from tidings.lakes.layout import BODY
 from tidings.lakes.portions import Piece, read
 from tidings.routing import Statistics
 from tidings.routing.joins import Stretch
@@ -151,7 +152,7 @@ class _Job:
 
 def _job(lake: Lake) -> _Job:
     held = lake.snapshot()
-    columns = [field for field in held.schema() if field.name != "day"]
+    columns = [field for field in held.schema() if field.name not in ("day", BODY)]
     found = held.search(None, None, None).found
     files = [Piece(str(file["path"]), int(file["num_records"] or 0)) for file in found]
     return _Job(lake.path, files, pa.schema(columns))

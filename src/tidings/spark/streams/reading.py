@@ -23,7 +23,7 @@ from tidings.protocol import Event as NodeEvent
 from tidings.protocol.addresses import parse_url
 from tidings.protocol.cursors import read_cursor
 from tidings.protocol.epochs import broker_of
-from tidings.protocol.records import body_of
+from tidings.protocol.records import Body, body_of
 from tidings.protocol.runs import Rows
 from tidings.spark.interrupts import Stopped
 from tidings.spark.streams.absence import Away, Gone, OnGap, Patience, gap
@@ -97,6 +97,19 @@ def _rows(events: list[Event]) -> Rows:
     )
 
 
+def notifications(rows: Rows) -> list[Notification]:
+    """What the rows say: it was looked at when it was published."""
+    if rows.bodies.count(None) == len(rows.bodies):
+        return list(map(Notification.of_canonical, rows.records))
+    return list(map(_notification, rows.records, rows.bodies))
+
+
+def _notification(record: dict[str, object], body: Body | None) -> Notification:
+    if body is None:
+        return Notification.of_canonical(record)
+    return Notification.of_canonical(record, body.content, body.kind)
+
+
 class _Nobody:
     """What was copied is acknowledged to nobody."""
 
@@ -113,9 +126,8 @@ _NOBODY: Final = _Nobody()
 
 def _events(stream: str, rows: Rows) -> list[Event]:
     events: list[Event] = []
-    columns = zip(rows.ticks, rows.times, rows.records, strict=True)
-    for number, (tick, time, record) in enumerate(columns, start=1):
-        said = Notification.of_canonical(record)  # it was looked at when it was published
+    columns = zip(rows.ticks, rows.times, notifications(rows), strict=True)
+    for number, (tick, time, said) in enumerate(columns, start=1):
         events.append(Event(NodeEvent(stream, tick, said, False, time), {}, number, _NOBODY))
     return events
 
