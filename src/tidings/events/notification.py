@@ -78,7 +78,7 @@ class Notification(Mapping[str, Any]):
         """The body, where the attributes alone do not say it."""
         self.bytes_type: str | None = None
         """The content type of a body of bytes; None if it is a JSON value."""
-        if not isinstance(published, Mapping):
+        if published.__class__ is not dict and not isinstance(published, Mapping):
             self._take(_fields(published))
         elif not _take_plain(published, self.attributes):
             try:
