@@ -152,8 +152,10 @@ def test_a_cloud_event_is_kept_once_whoever_publishes_it(broker: BrokerProcess, 
             assert (first.id, again.id, again.number) == ("paris:1", "paris:1", 1)
             assert await other.publish_each([event, {**event, "id": "8"}, event]) == 3
             assert (await one.publish(event, id="another")).id == "paris:3"
+            far = {**event, "source": "x" * 5_000}  # as long as it may be
+            assert [(await one.publish(far)).tick for _ in range(2)] == [4, 4]
             for_bulk = {**event, "tidings.for": ["desk"]}  # a copy of it for bulk subscribers
-            assert [(await one.publish(for_bulk)).tick for _ in range(2)] == [4, 5]
+            assert [(await one.publish(for_bulk)).tick for _ in range(2)] == [5, 6]
 
     run(main())
 

@@ -174,7 +174,7 @@ def test_an_object_that_holds_itself_is_refused() -> None:
 
     node = Node()
     node.next = node
-    with pytest.raises(NotificationError, match="nested too deeply"):
+    with pytest.raises(NotificationError, match="nested more than 100 deep"):
         Notification(node)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping
 from contextlib import aclosing
+from hashlib import sha256
 from itertools import count, islice
 from typing import Any, Final, TypeAlias
 
@@ -168,7 +169,8 @@ def id_of(notification: Notification) -> str:
     source, id = attributes.get("source"), attributes.get("id")
     if not (isinstance(source, str) and isinstance(id, str)):
         return ""
-    return checked(f"{len(source)}:{source}{id}")
+    both = f"{len(source)}:{source}{id}"
+    return both if len(both) <= LONGEST_ID else f"#{sha256(both.encode()).hexdigest()}"
 
 
 def checked(id: object) -> str:

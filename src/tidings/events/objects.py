@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import date, datetime, time
 from decimal import Decimal
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from uuid import UUID
 
 import msgspec
@@ -21,10 +21,15 @@ from tidings.events.errors import NotificationError
 
 _LARGEST: Final = 4_300
 """Digits of a whole number; Python reads and writes no more of them as text."""
+_Fields: TypeAlias = Callable[[Any], Iterator[tuple[str, Any]]]
+_DEEPEST: Final = 100
+"""Levels of objects and lists that are looked into."""
+_SHOWN: Final = 64
+"""Characters of a path that an error shows of what is nested too deeply."""
 _SCALARS: Final = frozenset({str, int, float, bool, bytes, datetime, type(None)})
 
 
-def plain(value: object, field: str = "") -> Any:
+def plain(value: object, field: str = "", *, depth: int = 0) -> Any:
     """A value in which only mappings, lists and scalars are left, itself if it was so before.
 
     What nobody knows here is left as it is. `field` is where the value stands.
@@ -40,18 +45,15 @@ digits than a number can hold exactly; round it, or publish it as text
     kind = value.__class__
     if kind in _SCALARS:
         return value
-    try:
-        if isinstance(value, Mapping):
-            return _mapping(value, field)
-        if isinstance(value, list | tuple | set | frozenset):
-            return _list(value, field)
-        if isinstance(value, Enum):
-            return plain(value.value, field)
-        fields = _fields_of(kind)
-        if fields is not None:
-            return {name: plain(each, _below(field, name)) for name, each in fields(value)}
-    except RecursionError:
-        raise NotificationError("it is nested too deeply", field=field or None) from None
+    if isinstance(value, Mapping):
+        return _mapping(value, field, depth)
+    if isinstance(value, list | tuple | set | frozenset):
+        return _list(value, field, depth)
+    if isinstance(value, Enum):
+        return plain(value.value, field, depth=depth + 1)
+    fields = _fields_of(kind)
+    if fields is not None:
+        return _object(value, fields, field, depth)
     if isinstance(value, Decimal):
         return _number(value, field)
     if isinstance(value, UUID):
@@ -61,14 +63,25 @@ digits than a number can hold exactly; round it, or publish it as text
     return value
 
 
-def _mapping(value: Mapping[Any, Any], field: str) -> Mapping[Any, Any]:
-    found = {key: plain(each, _below(field, key)) for key, each in value.items()}
+def _object(value: object, fields: _Fields, field: str, depth: int) -> dict[str, Any]:
+    if depth > _DEEPEST:
+        shown = field if len(field) <= _SHOWN else f"{field[:_SHOWN]}…"
+        raise NotificationError(f"objects are nested more than {_DEEPEST} deep", field=shown)
+    return {name: plain(each, _below(field, name), depth=depth + 1) for name, each in fields(value)}
+
+
+def _mapping(value: Mapping[Any, Any], field: str, depth: int) -> Mapping[Any, Any]:
+    if depth > _DEEPEST:  # it is refused later, if that is too much
+        return value
+    found = {k: plain(each, _below(field, k), depth=depth + 1) for k, each in value.items()}
     is_same = all(found[key] is each for key, each in value.items())
     return value if is_same else found
 
 
-def _list(value: Any, field: str) -> Any:
-    found = [plain(each, field) for each in value]
+def _list(value: Any, field: str, depth: int) -> Any:
+    if depth > _DEEPEST:
+        return value
+    found = [plain(each, field, depth=depth + 1) for each in value]
     return value if all(map(_is, found, value)) else found
 
 
@@ -99,8 +112,6 @@ def _number(value: Decimal, field: str) -> int | float:
 
 
 # -- classes -----------------------------------------------------------------------------------
-
-_Fields = Callable[[Any], Iterator[tuple[str, Any]]]
 
 
 def _fields_of(kind: type) -> _Fields | None:
