@@ -91,6 +91,8 @@ def test_a_body_is_kept_only_where_columns_do_not_say_it() -> None:
     (numbers,) = numbered([said('{"p":1.5}', '{"p":1}', '{"p":null}', '{"b":"x","p":{"a":1}}')])
     mixed = to_table(numbers, FIXED)
     assert bodies(mixed) == [None, '{"p":1}', '{"p":null}', '{"b":"x","p":{"a":1}}']
+    (large,) = numbered([said('{"p":1.5}', f'{{"p":{2**53 + 1}}}', '{"p":1}')])
+    assert bodies(to_table(large, FIXED)) == [None, None, '{"p":1}']
 
 
 def test_what_is_in_the_rest_comes_last_and_needs_no_body_there() -> None:
