@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from tests.lakes.published import PUBLISHED
 from tidings import Filter, Notification
+from tidings.events.values import PRESENT
 from tidings.lakes import files
 from tidings.lakes.filling import rows_to_table, to_table
 from tidings.lakes.lake import Lake
@@ -109,6 +110,15 @@ def test_a_body_of_bytes_is_text_that_any_reader_of_json_can_look_into() -> None
         '{"$body":{"type":"image/gif","base64":"R0lGODlh"}}',
         '{"scale":2,"$body":{"type":"image/gif","base64":"R0lGODlh"}}',
     ]
+
+
+def test_a_body_whose_attributes_are_other_ones_comes_back_as_it_is() -> None:
+    """Nobody looks whether a client has computed attributes from the body that it sends."""
+    odd = b'{"a":{"b":1},"a.b":2,"c":"\\"$body\\":{\\"type\\":","$body":{"type":"","n":[1]}}'
+    (batch,) = numbered([[Notification.of_canonical({"x": 1, "y": PRESENT}, odd)]])
+    (found,) = to_events(to_table(batch, FIXED))
+    assert (found.notification.body, found.notification.content_type) == (odd, "application/json")
+    assert found.notification.attributes == {"x": 1, "y": PRESENT}
 
 
 def test_columns_that_two_have_made_in_another_order_are_written_again(tmp_path: Path) -> None:

@@ -417,6 +417,7 @@ class RecordDecoder:
             if values.setdefault(name, PRESENT) is not PRESENT:
                 raise WireError(f"attribute {name!r} has a value, and has none")
         if bodied.kind is None:
+            str(bodied.content, "utf-8")  # which is all that a lake's columns hold
             _JSON_OBJECT.decode(bodied.content)
         elif not bodied.kind or bodied.present:
             raise WireError("a body of bytes has a content type, and no objects beside it")
