@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from tests.lakes.published import PUBLISHED
 from tidings import Filter, Notification
+from tidings.events.values import PRESENT
 from tidings.lakes import files
 from tidings.lakes.filling import rows_to_table, to_table
 from tidings.lakes.lake import Lake
@@ -91,6 +92,8 @@ def test_a_body_is_kept_only_where_columns_do_not_say_it() -> None:
     (numbers,) = numbered([said('{"p":1.5}', '{"p":1}', '{"p":null}', '{"b":"x","p":{"a":1}}')])
     mixed = to_table(numbers, FIXED)
     assert bodies(mixed) == [None, '{"p":1}', '{"p":null}', '{"b":"x","p":{"a":1}}']
+    (large,) = numbered([said('{"p":1.5}', f'{{"p":{2**53 + 1}}}', '{"p":1}')])
+    assert bodies(to_table(large, FIXED)) == [None, None, '{"p":1}']
 
 
 def test_what_is_in_the_rest_comes_last_and_needs_no_body_there() -> None:
@@ -107,6 +110,15 @@ def test_a_body_of_bytes_is_text_that_any_reader_of_json_can_look_into() -> None
         '{"$body":{"type":"image/gif","base64":"R0lGODlh"}}',
         '{"scale":2,"$body":{"type":"image/gif","base64":"R0lGODlh"}}',
     ]
+
+
+def test_a_body_whose_attributes_are_other_ones_comes_back_as_it_is() -> None:
+    """Nobody looks whether a client has computed attributes from the body that it sends."""
+    odd = b'{"a":{"b":1},"a.b":2,"c":"\\"$body\\":{\\"type\\":","$body":{"type":"","n":[1]}}'
+    (batch,) = numbered([[Notification.of_canonical({"x": 1, "y": PRESENT}, odd)]])
+    (found,) = to_events(to_table(batch, FIXED))
+    assert (found.notification.body, found.notification.content_type) == (odd, "application/json")
+    assert found.notification.attributes == {"x": 1, "y": PRESENT}
 
 
 def test_columns_that_two_have_made_in_another_order_are_written_again(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from tests.client.brokers import PROGRAM, program
 from tests.network.brokers import HASTY, ODD, PATIENCE, Network, eventually
 from tests.spark.brokers import Here
 from tidings.client import ClientClosed, CursorTooOld, Event, PlainClient
+from tidings.events import Notification
 from tidings.lakes.history import History, served
 from tidings.lakes.lake import Gap, Lake, LakeError
 from tidings.lakes.layout import Archived
@@ -99,6 +100,27 @@ def test_what_brokers_no_longer_keep_comes_from_the_lake(
         assert heard(broker, lake, since=event.time) == list(range(n, 16))
     assert heard(broker, lake, since="-1h") == list(range(1, 16))
     assert heard(broker, lake, since="paris:15") == []
+
+
+def test_what_was_published_is_heard_exactly_from_either(broker: Here, lake: Lake) -> None:
+    said = [
+        Notification.from_json('{"n":1,"order":{"b":[5,4,5],"a":null},"price":1.10}'),
+        Notification.from_json('{"n":-9.0,"order":1}'),
+        Notification.of_bytes(b"GIF89a", "image/gif", {"n": 3}),
+        Notification.from_json('{"n":-9}'),
+    ]
+    with connected(broker) as client:
+        for each in said:
+            client.publish(each)
+    archived(broker, lake)
+    broker.trim()
+    with connected(broker) as client:
+        client.publish(said[0])
+        with History(client, lake, "EXISTS n", since="begin") as events:
+            heard = list(events.until_live())
+    assert [event.notification for event in heard] == [*said, said[0]]
+    assert [event.body for event in heard] == [n.body for n in [*said, said[0]]]
+    assert heard[0].value == heard[4].value
 
 
 def test_events_have_the_same_times_and_cursors_from_either(

@@ -431,7 +431,7 @@ def test_files_that_cannot_hold_what_is_asked_for_are_not_read(lake: Lake) -> No
 
     lake.append([event(200, {"n": [[1]]})], writer="a", version=11)
     assert read("n = 15") == 1
-    assert read("EXISTS n") == read("n != 15") == 12  # of a list of lists, only that it is there
+    assert (read("EXISTS n"), read("n != 15")) == (12, 11)  # a list of lists is only there
     lake.append([event(201, {"n": 2**70})], writer="a", version=12)
     assert read("n = 15") == 2  # of what is in the rest, the log says nothing
 

@@ -558,6 +558,7 @@ _DEEP = 100_000
         (published({"x": Ext(2, b"[]")}), "attribute 'x': extension 2 is no value"),
         (bodied({}, [], None, b"[]"), "cannot be read"),
         (bodied({}, [], None, b'{"a": 1e}'), "cannot be read"),
+        (bodied({}, [], None, b'{"a": "\xff"}'), "text that is not UTF-8"),
         (bodied({}, [], None, b'{"a": [1'), "ends in the middle"),
         (bodied({}, [], None, b'{"a": ' + b"[" * _DEEP), "nested too deeply"),
         (bodied({}, [], None, '{"a": 1}'), "cannot be read"),

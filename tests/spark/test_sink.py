@@ -145,10 +145,13 @@ def test_a_batch_is_published_with_values_of_every_kind(
         "at": at,
         "raw": b"\x01",
         "tags": frozenset({"us", "media"}),
+        "order": {"id": 7, "by": "me"},
         "order.id": 7,
         "order.by": "me",
+        "more": {"x": 1},
         "more.x": 1,
     }
+    assert event.notification.value["tags"] == ["us", "media"]
     assert list((tmp_path / "s").iterdir()) == []
 
 

@@ -41,7 +41,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidings.delivery.copies import ORDINARY
-from tidings.events import Notification
+from tidings.events import Notification, NotificationError
 from tidings.events.encoding import decode_json, from_plain
 from tidings.events.values import EPOCH, MICROSECOND, PRESENT, canonical
 from tidings.protocol.records import Body
@@ -203,12 +203,18 @@ def _has_some(batch: pa.RecordBatch | pa.Table, column: str) -> bool:
 def _notification(record: dict[str, object], body: str | None) -> Notification:
     if body is None:
         return Notification.of_canonical(record)
-    if _MAYBE_BYTES in body:
-        said = Notification.from_json(body)
-        if said.bytes_type is not None:  # attributes are beside it if columns have bent them
-            record = said.attributes or record
-            return Notification.of_canonical(record, said.content, said.bytes_type)
+    if _MAYBE_BYTES in body and (said := _bytes_in(body)) is not None:
+        record = said.attributes or record  # they are beside it if columns have bent them
+        return Notification.of_canonical(record, said.content, said.bytes_type)
     return Notification.of_canonical(record, body.encode())
+
+
+def _bytes_in(body: str) -> Notification | None:
+    try:
+        said = Notification.from_json(body)
+    except NotificationError:  # its publisher's attributes are not those of its body
+        return None
+    return None if said.bytes_type is None else said
 
 
 def body_text(record: dict[str, Any], body: Body | None, *, is_exact: bool) -> str | None:

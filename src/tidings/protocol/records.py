@@ -351,6 +351,7 @@ class RecordDecoder:
             if values.setdefault(name, PRESENT) is not PRESENT:
                 raise WireError(f"attribute {name!r} has a value, and has none")
         if bodied.kind is None:
+            str(bodied.content, "utf-8")  # which is all that a lake's columns hold
             _JSON_OBJECT.decode(bodied.content)
             if is_too_deep(bodied.content):
                 raise WireError(f"a notification is {TOO_DEEP}")

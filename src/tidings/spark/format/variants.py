@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from tidings.events import Notification, TidingsError
+from tidings.events import Notification, NotificationError, TidingsError
 from tidings.events.encoding import encode_json
 from tidings.events.values import (
     EPOCH,
@@ -87,7 +87,10 @@ def _with_objects(said: Notification) -> Mapping[str, object]:
     values = said.attributes
     if said.content is None or PRESENT not in values.values():
         return values
-    whole = said.value
+    try:
+        whole = said.value
+    except NotificationError:  # deeper than there is room for on this stack
+        return values
     found = _objects_in(whole) if whole.__class__ is dict else ()
     return {**values, **{name: v for name, v in found if values.get(name) is PRESENT}}
 
