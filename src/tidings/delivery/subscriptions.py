@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from tidings.delivery.doubts import Doubts
 from tidings.delivery.homes import Errand, Homes, Keeper
 from tidings.delivery.inquiries import Inquiries
@@ -189,7 +191,10 @@ class Subscriptions(Starts, Keeper):
         if body.durable is not None:
             self._wherever(session, body)
             return
-        self.homes.cancel(session, body.id)
+        name = self.homes.cancel(session, body.id)
+        if name is not None and body.forget:
+            self._wherever(session, replace(body, durable=name))
+            return
         reader = self._reading.clients[session.name].readers.get(body.id)
         if reader is not None:
             self._reading.remove(reader)
