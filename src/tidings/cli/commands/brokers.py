@@ -191,8 +191,8 @@ def subscribe(
     With --durable, the broker remembers what was printed: when this command is run again under
     the same name, it goes on there, even if it was killed. With --since as well, it begins there
     anew, whatever was printed before. Another filter under the same name is refused; --replace
-    changes it, and it goes on behind what was printed under the old one. It goes on at any broker of
-    the network; while one that may have it cannot be asked, it is refused, and --here begins
+    changes it, and it goes on behind what was printed under the old one. It goes on at any broker
+    of the network; while one that may have it cannot be asked, it is refused, and --here begins
     another one all the same. A broker keeps 1,000 of these for each principal, and each for 90
     days after it was used last; --forget ends one. See also `tidings durables`.
 
