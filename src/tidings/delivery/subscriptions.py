@@ -58,7 +58,7 @@ class Subscriptions(Starts, Keeper):
         self._durable: dict[str, Reader] = {}
         """By name, those that are being read."""
         self.homes = Homes(kernel, reached, self)
-        self.inquiries = Inquiries(kernel, reached, self.names, self._durable.keys())
+        self.inquiries = Inquiries(kernel, reached, self.names, self._durable)
         self._reading: Reading
 
     def bind(self, reading: Reading) -> None:
