@@ -32,7 +32,9 @@ class _Open:
 class Inquiries:
     """What clients of this node and others want to know of durable subscriptions."""
 
-    def __init__(self, kernel: Kernel, reached: Reached, names: Names, read: Container[str]) -> None:
+    def __init__(
+        self, kernel: Kernel, reached: Reached, names: Names, read: Container[str]
+    ) -> None:
         """`read` are the names that are being read here."""
         self._kernel, self._reached, self._names, self._read = kernel, reached, names, read
         self._open: dict[str, list[_Open]] = {}

@@ -316,6 +316,10 @@ class Subscriptions(Starts, Keeper):
                 yield f"reader {reader.id} of {reader.session} does not have {name}"
             elif saved.filter is not reader.filter and saved.filter != reader.filter:
                 yield f"reader {reader.id} of {reader.session} has another filter than {name}"
+            elif saved.is_paused is not reader.is_paused:
+                yield f"reader {reader.id} of {reader.session} is paused, and {name} is not"
+        if any(reader.is_paused and reader.durable is None for reader in readers):
+            yield "a reader is paused that is not durable"
 
 
 def _place(
