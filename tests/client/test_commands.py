@@ -275,3 +275,37 @@ def test_help_teaches_by_examples(command: str) -> None:
     done = finished(command, "--help", url="")
     assert done.returncode == 0
     assert f"tidings {command} " in done.stdout.partition("Examples:\n")[2]
+
+
+def test_durable_subscriptions_are_listed_paused_set_back_and_forgotten(
+    broker: BrokerProcess,
+) -> None:
+    finished("publish", url=broker.url, input='{"n": 1}\n{"n": 2}\n{"n": 3}\n')
+    read = ("subscribe", "n > 0", "--durable", "desk", "--until", "now")
+    assert heard(finished(*read, "--since", "begin", "--count", "2", url=broker.url).stdout) == [
+        1,
+        2,
+    ]
+    listed = finished("durables", "list", url=broker.url)
+    assert listed.returncode == 0
+    assert [line.split() for line in listed.stdout.splitlines()] == [
+        ["name", "home", "lag", "state", "filter", "cursor"],
+        ["desk", "paris", "1", "unread", "n", ">", "0", "paris:2"],
+    ]
+    assert listed.stderr == "1 durable subscription\n"
+    back = finished("durables", "seek", "desk", "--since", "begin", url=broker.url)
+    assert back.stderr == "desk goes on from begin\n"
+    assert heard(finished(*read, url=broker.url).stdout) == [1, 2, 3]
+    finished("durables", "seek", "desk", "--since", "begin", url=broker.url)
+    finished("durables", "seek", "desk", "--since", "now", url=broker.url)
+    assert heard(finished(*read, url=broker.url).stdout) == []
+    assert "is paused" in finished("durables", "pause", "desk", url=broker.url).stderr
+    assert " paused " in finished("durables", "list", url=broker.url).stdout
+    assert finished("durables", "resume", "desk", url=broker.url).stderr == "desk goes on\n"
+    assert finished("durables", "forget", "desk", url=broker.url).stderr == "desk is forgotten\n"
+    for what in ("forget", "pause"):
+        none = finished("durables", what, "desk", url=broker.url)
+        assert none.returncode == 2
+        assert "no broker knows" in none.stderr
+    wrong = finished("durables", "seek", "desk", "--since", "soon", url=broker.url)
+    assert "says no place" in wrong.stderr

@@ -245,11 +245,11 @@ def test_every_part_of_a_node_can_be_damaged() -> None:
         *("Node", "Conversations", "Timers", "Tree", "Neighbour", "Link", "Session", "Client"),
         *("Exchange", "Tables", "Watches", "Learning", "FromLog", "Doubts", "Fetching"),
         *("Log", "Logs", "Publishers", "Reached", "Reading", "Subscriptions", "Telling"),
-        *("Ways", "Flow", "Reader", "Publishing", "OwnStream"),
+        *("Ways", "Flow", "Reader", "Publishing", "OwnStream", "Names"),
     }
     assert labels >= {
         *("Link.received", "Link.sent", "Link.peer", "Link.queue", "Timers._queue", "Flow.upto"),
-        *("Reader.positions", "Client.is_full", "Subscriptions.saved", "Tables.wanted"),
+        *("Reader.positions", "Client.is_full", "Names.saved", "Tables.wanted"),
     }
 
 

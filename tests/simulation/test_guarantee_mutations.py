@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from msgspec.structs import replace
 
 from tests.simulation.runs import Patch, scenario
 from tests.simulation.test_guarantees import (
+    PAIR,
     SINGLE,
     failing,
     join,
@@ -30,6 +32,7 @@ from tidings.delivery.fetching import Fetching
 from tidings.delivery.homes import Homes
 from tidings.delivery.known import Known
 from tidings.delivery.logs import Logs
+from tidings.delivery.names import Names
 from tidings.delivery.publishers import Publisher, Publishers
 from tidings.delivery.publishing import Publishing
 from tidings.delivery.reading import Reading
@@ -220,7 +223,7 @@ def test_positions_saved_that_nobody_has_acknowledged(patch: Patch) -> None:
     def hasty(self: Subscriptions, reader: Any) -> None:
         if reader.durable is not None:
             saved = self.saved[reader.durable]
-            self._save(reader.durable, saved._replace(cursor=dict(reader.positions)))
+            self.names.save(reader.durable, saved._replace(cursor=dict(reader.positions)))
 
     patch(Subscriptions, "started", hasty)
     assert is_caught("single", "covering", "subscriptions", "crashes", part="saved")
@@ -296,13 +299,19 @@ def test_stragglers_taken_for_the_flow(patch: Patch) -> None:
 
 
 def test_durable_names_that_nobody_else_is_asked_for(patch: Patch) -> None:
-    patch(Homes, "_go_on", lambda self, search: self._decide(search, None))
-    assert is_caught("line", "covering", "subscriptions", "none", part="lives at")
+    patch(Homes, "_go_on", lambda self, search: self._let_in(search))
+    assert is_caught("line", "covering", "subscriptions", "none", part="is let in at")
 
 
 def test_two_that_make_a_durable_name_at_once(patch: Patch) -> None:
-    patch(Homes, "_has", lambda self, name, *, asker: self._holds(name))
-    with pytest.raises(Violation, match="s1 lives at"):
+    make = Homes._make
+
+    def rash(self: Homes, search: Any, latest: int) -> None:
+        search.first = ""
+        make(self, search, latest)
+
+    patch(Homes, "_make", rash)
+    with pytest.raises(Violation, match="s1 is let in at"):
         made_at_once()
 
 
@@ -487,10 +496,67 @@ def test_acknowledgements_that_set_a_cursor_back(patch: Patch) -> None:
 
 
 def test_a_durable_name_made_though_somebody_may_have_it_who_cannot_be_asked(patch: Patch) -> None:
-    decide = Homes._decide
+    patch(Homes, "_unasked", lambda self, search: [])
+    assert is_caught("line", "covering", "subscriptions", "links", part="is let in at")
 
-    def rash(self: Homes, search: Any, refusal: str | None) -> None:
-        decide(self, search, None if refusal and "may live at" in refusal else refusal)
 
-    patch(Homes, "_decide", rash)
-    assert is_caught("line", "covering", "subscriptions", "links", part="lives at")
+def test_a_durable_name_given_whatever_its_epoch_is(patch: Patch) -> None:
+    patch(Names, "can_give", lambda self, name, epoch: self.epoch(name) > 0)
+    assert is_caught("ring", "covering", "subscriptions", "all", seeds=range(100))
+
+
+def moved_and_crashed(node: str, seed: int) -> None:
+    """A durable name has just moved when a broker crashes: the one that gave it, or has it."""
+    script(
+        PAIR,
+        join("c0", "b0"),
+        join("c1", "b1"),
+        subscribe(3.0, "c0", "TRUE", durable="s1"),
+        subscribe(6.0, "c1", "TRUE", durable="s1"),
+        Step(6.05 + 0.01 * seed, "crash", node=node),
+        Step(7.0, "restart", node=node),
+        seed=seed,
+    )
+
+
+@pytest.mark.parametrize(
+    ("what", "where", "node"),
+    [("_give", Homes, "b0"), ("take", Names, "b1")],
+    ids=["given", "served"],
+)
+def test_a_durable_name_given_or_served_before_that_is_on_disk(
+    patch: Patch, what: str, where: type, node: str
+) -> None:
+    act, emit = getattr(where, what), Node.emit
+
+    def unsynced(node: Node, effect: Any) -> None:
+        if not isinstance(effect, Sync):
+            emit(node, effect)
+
+    def hasty(self: Any, *arguments: Any) -> Any:
+        patch(Node, "emit", unsynced)
+        found = act(self, *arguments)
+        patch(Node, "emit", emit)
+        return found
+
+    crashed = partial(moved_and_crashed, node)
+    for seed in range(25):
+        crashed(seed)
+    patch(where, what, hasty)
+    assert any(fails_with(crashed, seed) for seed in range(25))
+
+
+def test_a_reader_that_goes_on_where_its_name_was_given_away(patch: Patch) -> None:
+    patch(Subscriptions, "given", lambda self, name, to: None)
+    assert is_caught("line", "covering", "subscriptions", "none")
+
+
+def test_a_position_that_does_not_travel(patch: Patch) -> None:
+    give = Names.give
+
+    def forgetful(self: Names, name: str, to: str) -> Any:
+        epoch, saved = give(self, name, to)
+        return epoch, saved._replace(cursor={})
+
+    patch(Names, "give", forgetful)
+    assert is_caught("line", "covering", "subscriptions", "none", part="has forgotten")

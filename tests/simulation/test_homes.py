@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.simulation.test_guarantees import join, publish, script, subscribe
-from tidings.protocol import Acknowledge
+from tidings.protocol import Acknowledge, Unsubscribe
 from tidings.simulation.clients import Client
 from tidings.simulation.play import Play
 from tidings.simulation.scenario import Step
@@ -175,3 +175,23 @@ def test_an_acknowledgement_may_come_before_the_name_has(patch: Any) -> None:
     )
     assert heard(trial, "c1") == [1, 2]
     assert trial.simulation.stores["b0"].content["cursor:s1"]["b0"] == 1
+
+
+def test_a_name_that_is_on_its_way_can_be_forgotten(patch: Any) -> None:
+    hop = Client.hop
+
+    def hop_and_forget(self: Client, node: str) -> None:
+        hop(self, node)
+        forget = Unsubscribe("s1", forget=True)
+        self.simulation.at(self.simulation.now + 0.5, lambda *_: self._ask(forget))
+
+    patch(Client, "hop", hop_and_forget)
+    trial = script(
+        SLOW_PAIR,
+        join("c0", "b0"),
+        join("c1", "b1"),
+        subscribe(3.0, "c1", "TRUE", durable="s1"),
+        Step(7.0, "hop", client="c1", node="b0"),
+        Step(9.0, "leave", client="c1"),
+    )
+    assert homes(trial) == set()

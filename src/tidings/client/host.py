@@ -207,8 +207,9 @@ class SessionHost:
                         self._pause()
         self._news.tell(session.outbox)
         if session.waiting and self._trying is None:
-            for refusal in session.waiting.values():
-                _log.info("a subscription waits: %s", refusal.reason)
+            for reading, refusal in session.waiting.items():
+                if reading.is_started and reading.tries == 1:
+                    _log.warning("a subscription waits: %s", refusal.reason)
             self._trying = self._loop.call_later(_AGAIN, self._try_again)
         if session.is_confused and self._connection is not None:
             self._connection.abort("the broker has forgotten this session")

@@ -91,8 +91,8 @@ class Reading:
         """Why it has ended, if the broker has ended it."""
         self.warnings: dict[str, None] = {}
         """What the broker finds odd about it, each said once."""
-        self._tries = 0
-        """How often it was refused for now."""
+        self.tries = 0
+        """How often it was refused for now, since it was accepted last."""
         self.doubted = 0
         """How often it was said that what it was told may be wrong."""
         self._doubts: int | None = None
@@ -145,7 +145,7 @@ class Reading:
     def accepted(self, answer: Accepted) -> None:
         """It has started: from now on it is told everything."""
         self.is_started = True
-        self._tries = 0
+        self.tries = 0
         if answer.cursor is not None:
             self._is_placed, self._begun = True, answer.begun
             self._doubts = answer.doubts
@@ -158,9 +158,9 @@ class Reading:
 
     def waits(self) -> bool:
         """It was refused for now: whether to ask again. Once begun it goes on as soon as it can."""
-        self._tries += 1
+        self.tries += 1
         self.lost()
-        return self.is_started or self._is_placed or self._tries < _TRIES
+        return self.is_started or self._is_placed or self.tries < _TRIES
 
     def gone(self, *, is_held: bool = False) -> None:
         """The broker no longer knows it; perhaps since it was told to hold it."""

@@ -25,7 +25,7 @@ every node had to follow: what may have changed since it was asked is compared w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from tidings.delivery.names import Names, Saved
 from tidings.delivery.streams import Reached
@@ -47,6 +47,13 @@ Errand: TypeAlias = Unsubscribe | Adjust
 """What is done where a name lives: for that it need not move."""
 Wish: TypeAlias = Subscribe | Acknowledge | Errand
 """What somebody wants with a durable name."""
+
+
+_MOST: Final = 1_000
+"""Requests of a session that wait, at most."""
+_TOO_MANY: Final = (
+    "too much of this client waits for durable names that are sought; try again later"
+)
 
 
 class Asker(NamedTuple):
@@ -125,33 +132,44 @@ class Homes:
     def _names(self) -> Names:
         return self._keeper.names
 
-    def pending(self, session: str) -> int:
-        """How many requests of a session wait."""
+    def pending(self, session: str, kind: type = Subscribe) -> int:
+        """How many subscriptions, or requests of another kind, of a session wait."""
         askers = (asker for search in self._searches.values() for asker in search.askers)
-        return sum(asker.session.name == session for asker in askers)
+        return sum(a.session.name == session and isinstance(a.body, kind) for a in askers)
 
     def seek(self, session: Session, body: Wish, time: float) -> None:
         """Do what somebody wants with a name that is not here, once it is, or lives nowhere."""
+        asker = Asker(session, body, time)
+        if self.pending(session.name, object) >= _MOST:
+            self._refuse(asker, _TOO_MANY, is_passing=True)
+            return
         name = body.durable or ""
         search = self._searches.get(name)
         if search is None:
             search = self._searches[name] = Search(name)
-        search.askers.append(Asker(session, body, time))
+        search.askers.append(asker)
         if len(search.askers) == 1:
             self._go_on(search)
 
     def join(self, session: Session, body: Acknowledge) -> bool:
         """Acknowledge once the subscription of this id has been let in, if that waits."""
-        for search in self._searches.values():
-            for asker in search.askers:
-                if asker.session is session and asker.body.id == body.id:
-                    search.askers.append(Asker(session, body, asker.time))
-                    return True
-        return False
+        name = self._waiting(session, body.id)
+        if name is not None:
+            self._searches[name].askers.append(Asker(session, body, 0.0))
+        return name is not None
 
-    def cancel(self, session: Session, id: str) -> None:
-        """Its client no longer wants it."""
+    def cancel(self, session: Session, id: str) -> str | None:
+        """Its client no longer wants it; the name that it waited for, if it did."""
+        name = self._waiting(session, id)
         self._leave(lambda asker: asker.session is session and asker.body.id == id)
+        return name
+
+    def _waiting(self, session: Session, id: str) -> str | None:
+        """The name that what a client asked under an id waits for."""
+        for search in self._searches.values():
+            if any(a.session is session and a.body.id == id for a in search.askers):
+                return search.name
+        return None
 
     def close(self, session: Session) -> None:
         """Its client is gone."""

@@ -100,6 +100,6 @@ class Quotas:
         return Refused(
             id,
             f"{whose} has all the {most:.0f} durable subscriptions that it may have at this "
-            "broker ([limits] durables); forget one first (`tidings subscribe --durable NAME "
-            f"--forget`). What nobody uses for {FORGOTTEN} days is forgotten by itself",
+            "broker ([limits] durables); forget one first (`tidings durables forget "
+            f"NAME`). What nobody uses for {FORGOTTEN} days is forgotten by itself",
         )

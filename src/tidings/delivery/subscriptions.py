@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from tidings.delivery.doubts import Doubts
 from tidings.delivery.homes import Errand, Homes, Keeper
 from tidings.delivery.logs import Logs
@@ -190,7 +192,10 @@ class Subscriptions(Starts, Keeper):
         if body.durable is not None:
             self._wherever(session, body)
             return
-        self.homes.cancel(session, body.id)
+        name = self.homes.cancel(session, body.id)
+        if name is not None and body.forget:
+            self._wherever(session, replace(body, durable=name))
+            return
         reader = self._reading.clients[session.name].readers.get(body.id)
         if reader is not None:
             self._reading.remove(reader)
@@ -312,6 +317,10 @@ class Subscriptions(Starts, Keeper):
                 yield f"reader {reader.id} of {reader.session} does not have {name}"
             elif saved.filter is not reader.filter and saved.filter != reader.filter:
                 yield f"reader {reader.id} of {reader.session} has another filter than {name}"
+            elif saved.is_paused is not reader.is_paused:
+                yield f"reader {reader.id} of {reader.session} is paused, and {name} is not"
+        if any(reader.is_paused and reader.durable is None for reader in readers):
+            yield "a reader is paused that is not durable"
 
 
 def _place(

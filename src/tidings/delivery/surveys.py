@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 
 from tidings.delivery.names import Names
 from tidings.delivery.streams import Reached
@@ -32,7 +32,9 @@ class _Open:
 class Surveys:
     """What clients of this node and others want to know of durable subscriptions."""
 
-    def __init__(self, kernel: Kernel, reached: Reached, names: Names, read: Iterable[str]) -> None:
+    def __init__(
+        self, kernel: Kernel, reached: Reached, names: Names, read: Container[str]
+    ) -> None:
         """`read` are the names that are being read here."""
         self._kernel, self._reached, self._names, self._read = kernel, reached, names, read
         self._open: dict[str, list[_Open]] = {}

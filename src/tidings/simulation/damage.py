@@ -25,6 +25,7 @@ from tidings.delivery.doubts import Doubts
 from tidings.delivery.fetching import Fetching
 from tidings.delivery.log import Log
 from tidings.delivery.logs import Logs
+from tidings.delivery.names import Names
 from tidings.delivery.own import OwnStream
 from tidings.delivery.publishers import Publishers
 from tidings.delivery.publishing import Publishing
@@ -53,7 +54,7 @@ _PARTS: Final = (
     *(Node, Conversations, Timers, Neighbour, Session, Link, Fixed, Tree),
     *(Exchange, Tables, Checks, Learning, Watches, AtMostOnce, at_most_once.Client),
     *(FromLog, Doubts, Fetching, Log, Logs, Publishers, Reading, Reached, Subscriptions, Telling),
-    *(OwnStream, Publishing, Standing, Ways, readers.Client, readers.Flow, readers.Reader),
+    *(Names, OwnStream, Publishing, Standing, Ways, readers.Client, readers.Flow, readers.Reader),
 )
 _CONFIGURED: Final = {
     *("Node.name", "Node.settings", "Node._roles", "Node._own", "Timers._duties"),

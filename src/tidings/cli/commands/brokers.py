@@ -195,7 +195,7 @@ def subscribe(
         bool, option("--forget", "Let the broker forget a durable subscription, and end.")
     ] = False,
     here: Annotated[
-        bool, option("--here", "Begin a durable one, though it may live elsewhere.")
+        bool, option("--here", "Begin a durable one anew, though it may live elsewhere.")
     ] = False,
     until: Annotated[
         str | None, option("--until WHEN", "End: now (once caught up), or at a time.")
@@ -234,10 +234,10 @@ def subscribe(
     With --durable, the broker remembers what was printed: when this command is run again under
     the same name, it goes on there, even if it was killed. With --since as well, it begins there
     anew, whatever was printed before. Another filter under the same name is refused; --replace
-    changes it, and it goes on behind what was printed under the old one. It lives at the broker
-    where it began: another one refuses the name, and with several brokers in --url also if one of
-    them that may have it cannot be asked. --here begins it all the same. A broker keeps 1,000 of
-    these for each principal, and each for 90 days after it was used last; --forget ends one.
+    changes it, and it goes on behind what was printed under the old one. It goes on at any broker
+    of the network; while one that may have it cannot be asked, it is refused, and --here begins
+    another one all the same. A broker keeps 1,000 of these for each principal, and each for 90
+    days after it was used last; --forget ends one. See also `tidings durables`.
 
     What brokers no longer keep comes from a lake that `tidings pipeline archive` fills, if there
     is one: first what it holds, then what brokers have, with no gap and no repetition.
