@@ -201,6 +201,7 @@ class Broker:
             trusts_certificates=tls is not None and tls.authority is not None,
             neighbours=neighbours,
             deliverers=self.configuration.deliverers,
+            erasers=self.configuration.erasers,
         )
 
     def _tls(self) -> ssl.SSLContext | None:

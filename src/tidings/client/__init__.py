@@ -29,6 +29,7 @@ from tidings.client.plain import PlainClient, connect_sync
 from tidings.client.plain_subscription import PlainSubscription
 from tidings.client.reading import Told
 from tidings.client.subscription import Subscription
+from tidings.protocol.requests import Erasure
 
 __all__ = [
     "AccessDenied",
@@ -38,6 +39,7 @@ __all__ = [
     "ConnectionFailed",
     "ConnectionTimedOut",
     "CursorTooOld",
+    "Erasure",
     "Event",
     "Fenced",
     "Login",

@@ -14,6 +14,8 @@ from typing import Any
 from tidings.delivery.ages import HOUR
 from tidings.delivery.doubts import SHELF as DOUBTS
 from tidings.delivery.doubts import Doubts
+from tidings.delivery.erased import is_erased
+from tidings.delivery.erasing import Erasing
 from tidings.delivery.fetching import Fetching
 from tidings.delivery.holdings import HOURS, USED
 from tidings.delivery.logs import Logs
@@ -29,6 +31,7 @@ from tidings.protocol.host import (
     Declined,
     Drained,
     Full,
+    LogErased,
     Raise,
     Recalled,
     Records,
@@ -39,6 +42,8 @@ from tidings.protocol.host import (
 )
 from tidings.protocol.messages import (
     Doubt,
+    EraseAt,
+    ErasedAt,
     Event,
     Fetch,
     Fetched,
@@ -58,6 +63,7 @@ from tidings.protocol.requests import (
     Attach,
     Detach,
     Doubtful,
+    Erase,
     Publish,
     Refused,
     Renew,
@@ -109,6 +115,7 @@ class FromLog(Delivery):
             kernel, wants, self.logs, held, self.clients, quota, flow, enforce=enforce
         )
         self.publishers = self.publishing.publishers
+        self.erasing = Erasing(kernel, wants, self.reached, self.logs, flow)
         self._owners: dict[str, Client] = {}
         """Who has each name under which is published."""
 
@@ -132,6 +139,7 @@ class FromLog(Delivery):
             Records: self.logs.records,
             Unreadable: self.logs.unreadable,
             Trimmed: self.logs.trimmed,
+            LogErased: self.erasing.erased,
             Heard: partial(self._heard, None),
         }
 
@@ -145,6 +153,8 @@ class FromLog(Delivery):
             Fetched: self._fetched,
             Seek: self.subscriptions.homes.asked,
             Sought: self.subscriptions.homes.told,
+            EraseAt: self.erasing.asked,
+            ErasedAt: self.erasing.told,
             Doubt: self.doubts.told,
         }
 
@@ -157,6 +167,7 @@ class FromLog(Delivery):
             Advertise: self._advertise,
             Unadvertise: self._advertise,
             Renew: self._renew,
+            Erase: self._erase,
             Detach: self._detach,
         }
 
@@ -250,6 +261,9 @@ class FromLog(Delivery):
         if body.digest != summary({}, session.advertisements):
             self._answer(session.name, Resend())
 
+    def _erase(self, session: Session, body: Erase, time: float) -> None:
+        self.erasing.erase(session, self.clients[session.name].publisher, body, time)
+
     # -- what nobody uses ----------------------------------------------------------------------
 
     def _pass_hour(self) -> None:
@@ -280,7 +294,7 @@ class FromLog(Delivery):
         """An event comes by a neighbour; by another than its stream's way, it is a straggler."""
         if self.reached.ways.via(event.stream) is neighbour:
             self.reached.hear(event.stream, event.tick)
-            filters = self._wants.filters(event.notification)
+            filters = [] if is_erased(event) else self._wants.filters(event.notification)
             self._pass_on(event, neighbour, self.reading.flow(event.stream), filters)
 
     def _pass_on(
@@ -330,6 +344,7 @@ class FromLog(Delivery):
         if streams:
             self.reading.anew(streams)
             self.subscriptions.homes.anew(streams)
+            self.erasing.anew(streams)
 
     def _fetched(self, neighbour: Neighbour, message: Fetched) -> None:
         """An answer comes, for this node or for one behind it."""
@@ -437,6 +452,7 @@ class FromLog(Delivery):
             own.told = UNKNOWN
         self.reading.look_after(self._kernel.now, patience)
         self.subscriptions.homes.anew(list(self.reached.ways.streams))
+        self.erasing.anew(list(self.reached.ways.streams))
 
     def audit(self, sessions: Collection[Session]) -> Iterator[str]:
         yield from self.logs.audit()
@@ -450,6 +466,7 @@ class FromLog(Delivery):
         yield from self.reading.audit(sessions)
         yield from self.publishing.audit(self.clients)
         yield from self.subscriptions.audit(self.reading.readers)
+        yield from self.erasing.audit()
 
     def _audit_names(self) -> Iterator[str]:
         sessions = self._kernel.sessions

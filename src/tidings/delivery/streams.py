@@ -13,7 +13,17 @@ from tidings.delivery.own import OwnStream
 from tidings.delivery.ways import Ways
 from tidings.protocol.epochs import broker_of, epoch_of
 from tidings.protocol.host import Sync
-from tidings.protocol.messages import Fetch, Fetched, Heard, Path, Seek, Sought, Streams
+from tidings.protocol.messages import (
+    EraseAt,
+    ErasedAt,
+    Fetch,
+    Fetched,
+    Heard,
+    Path,
+    Seek,
+    Sought,
+    Streams,
+)
 from tidings.protocol.parts import Kernel, Neighbour, Shelf, Single, Wants
 from tidings.protocol.requests import Cursor
 
@@ -84,7 +94,7 @@ class Reached:
 
     # -- questions to the node of a stream, hop by hop -----------------------------------------
 
-    def passed_on(self, neighbour: Neighbour, question: Fetch | Seek) -> bool:
+    def passed_on(self, neighbour: Neighbour, question: Fetch | Seek | EraseAt) -> bool:
         """Pass a question on, unless it is for this node to answer."""
         is_from_there = question.path[-1:] == (neighbour.name,)  # else there is no way back
         if is_from_there and self.is_own(question.stream):
@@ -95,7 +105,7 @@ class Reached:
             self._kernel.send(via, msgspec.structs.replace(question, path=path))
         return True
 
-    def passed_back(self, answer: Fetched | Sought) -> bool:
+    def passed_back(self, answer: Fetched | Sought | ErasedAt) -> bool:
         """Pass an answer back on the way that the question came by, unless it is for this node."""
         path = answer.path[:-1]
         neighbour = self._kernel.neighbours.get(path[-1]) if path else None

@@ -210,6 +210,32 @@ class Sought(msgspec.Struct, frozen=True, array_like=True, tag=53):
     """Whether it lives there, or a client is about to make it there."""
 
 
+class EraseAt(msgspec.Struct, frozen=True, array_like=True, tag=65):
+    """Erase what a filter matches in all logs of a stream's own node. It goes there."""
+
+    stream: str
+    id: str
+    filter: Filter
+    is_dry: bool
+    number: int
+    """The asking node's number for this question, which the answer repeats."""
+    path: tuple[str, ...]
+    """The nodes it came by, the asking one first."""
+
+
+class ErasedAt(msgspec.Struct, frozen=True, array_like=True, tag=66):
+    """The answer to an `EraseAt`. It goes back by the same way."""
+
+    number: int
+    path: tuple[str, ...]
+    erased: dict[str, int]
+    """Of each stream of the node, how many events were erased, or would be."""
+    upto: dict[str, int]
+    """Of each stream of the node, the last tick that was looked at."""
+    problem: str = ""
+    """Why something may be left there, if so."""
+
+
 class Doubt(msgspec.Struct, frozen=True, array_like=True, tag=54):
     """What readers were told may be wrong: see `Doubtful`."""
 
@@ -232,5 +258,7 @@ Body: TypeAlias = (
     | Account
     | Seek
     | Sought
+    | EraseAt
+    | ErasedAt
     | Doubt
 )

@@ -33,12 +33,14 @@ class Admission:
         trusts_certificates: bool,
         neighbours: Collection[str],
         deliverers: Collection[str] = (),
+        erasers: Collection[str] = (),
     ) -> None:
         self._broker = broker
         self._tokens = tokens
         self._trusts_certificates = trusts_certificates
         self._neighbours = neighbours
         self._deliverers = deliverers
+        self._erasers = erasers
 
     def admit(self, hello: Hello, certificate: Mapping[str, Any] | None) -> str:
         """The principal who says this, or `UnwelcomeError`."""
@@ -56,7 +58,18 @@ class Admission:
 
         Where neither tokens nor certificates are asked for, all may.
         """
-        return principal in self._deliverers or not (self._tokens or self._trusts_certificates)
+        return principal in self._deliverers or self._asks_nobody
+
+    def may_erase(self, principal: str) -> bool:
+        """Whether a principal may erase events, whoever has published them.
+
+        Where neither tokens nor certificates are asked for, all may.
+        """
+        return principal in self._erasers or self._asks_nobody
+
+    @property
+    def _asks_nobody(self) -> bool:
+        return not (self._tokens or self._trusts_certificates)
 
     def _principal(self, token: str | None, certificate: Mapping[str, Any] | None) -> str | None:
         if self._trusts_certificates and certificate:

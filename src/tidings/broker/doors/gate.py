@@ -145,6 +145,7 @@ class Gate:
             name=name,
             limits=self._limits,
             may_deliver=self._admission.may_deliver(principal),
+            may_erase=self._admission.may_erase(principal),
         ).open()
 
     def _let_broker_in(self, connection: Connection, hello: Hello) -> None:

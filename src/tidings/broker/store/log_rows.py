@@ -53,6 +53,15 @@ class LogRow(msgspec.Struct, frozen=True, array_like=True):
         return events
 
 
+def rewritten(row: LogRow, events: Sequence[Event]) -> LogRow:
+    """A row with other events of the same ticks and times.
+
+    What it says of the size of the log stays: the rows behind it count on that.
+    """
+    label = (row.epoch, row.first, row.last, row.first_time, row.last_time, row.until)
+    return LogRow(*label, seal(pack(events), *label))
+
+
 def row_of(row: tuple[Any, ...]) -> LogRow:
     """A row that was read; `Damage` if it has values of the wrong kinds."""
     try:
