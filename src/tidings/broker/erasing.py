@@ -62,7 +62,7 @@ class LogEraser:
         if tries < _TRIES:
             self._loop.call_later(_RETRY, self.begin, effect, done, tries + 1)
         else:
-            done(LogErased(effect.number, 0, f"{effect.stream}: {problem}"))
+            done(LogErased(effect.number, 0, 0, f"{effect.stream}: {problem}"))
 
     async def close(self) -> None:
         """Erase nothing more; what is being erased is waited for."""
@@ -73,4 +73,4 @@ class LogEraser:
 def _told(effect: EraseLog, found: Erased) -> LogErased:
     places = ", ".join(f"{first} to {last}" for first, last in found.damaged)
     problem = f"ticks {places} of {effect.stream} are damaged: what they hold is not known"
-    return LogErased(effect.number, found.erased, problem if places else "")
+    return LogErased(effect.number, found.erased, found.last, problem if places else "")

@@ -191,12 +191,12 @@ class _Erasing:
         upto = {} if self._brokers is None else self._brokers.upto
         for each in [] if is_dry else self._lakes:
             held = {} if each.done is None else each.done.held
-            behind = sorted(s for s, tick in upto.items() if s in held and held[s] < tick)
+            behind = sorted(s for s, tick in upto.items() if held.get(s, tick) < tick)
             if behind:
                 left.append(
-                    f"the lake {each.folder} is behind in {', '.join(behind)}: if somebody "
-                    "archives into it at this moment, what was read before comes yet. Run this "
-                    "again when it has caught up"
+                    f"the lake {each.folder} has not come to all that is erased in "
+                    f"{', '.join(behind)}: if somebody archives into it at this moment, what was "
+                    "read before comes yet. Run this again when it has caught up"
                 )
         return left
 

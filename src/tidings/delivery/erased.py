@@ -62,6 +62,10 @@ flood=False, time=9.0)
         """Whether an event is to be erased."""
         return self.filter.matches(event.notification)
 
+    def is_erased(self, event: Event) -> bool:
+        """Whether an event was erased, by whatever erasure."""
+        return is_erased(event)
+
     def has_erased(self, event: Event) -> bool:
         """Whether an event was erased by this very erasure."""
         return event.notification.attributes.get(ERASED) == self._id

@@ -5,17 +5,21 @@ the node that is asked erases in its own logs, and asks every other that it can 
 
     client ──Erase──▶ a ──EraseAt──▶ b ──EraseAt──▶ c        each has its host erase (`EraseLog`)
                       a ◀─ErasedAt── b ◀─ErasedAt── c        when it is gone from the disk
+                      a ──EraseAt──▶ b ──EraseAt──▶ c        all logs are done
+                      a ◀─ErasedAt── b ◀─ErasedAt── c        what was on its way has come
     client ◀─Erasure─ a                                      and a publishes the record
 
 What was accepted before a node was asked is covered: its host erases behind all that was written
-before. What is in memory, and what waits for a neighbour, is erased first; what was being read for
-somebody is read again afterwards. So once a node has answered, nothing of it is told by that
-node any more. To erase again is no error: what was erased under an id before counts for it.
+before. What is in memory is erased first, and what was being read for somebody is read again. The
+second round is a barrier: on a link nothing overtakes, and each log's answer came behind what had
+been sent of it. So once the client is answered, no node that has answered tells anybody of it.
+
+To erase again is no error: what was erased under an id before counts for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -28,9 +32,9 @@ from tidings.delivery.streams import Reached
 from tidings.events import Filter
 from tidings.protocol.epochs import broker_of
 from tidings.protocol.host import EraseLog, LogErased, Reply, Sync
-from tidings.protocol.messages import EraseAt, ErasedAt, Event, Fetched
+from tidings.protocol.messages import EraseAt, ErasedAt, Event
 from tidings.protocol.parts import Kernel, Neighbour, Session, Wants
-from tidings.protocol.requests import Erase, Erasure
+from tidings.protocol.requests import Cursor, Erase, Erasure
 
 _REMEMBERED: Final = 100
 """Erasures of which the answer is remembered, for clients that ask again."""
@@ -47,26 +51,38 @@ class _Work:
 
     def __init__(self) -> None:
         self.erased: dict[str, int] = {}
-        self.upto: dict[str, int] = {}
+        self.upto: Cursor = {}
         self.problems: list[str] = []
         self.numbers: dict[int, str] = {}
         """What the host has not answered yet, with the stream."""
         self.waiting: dict[str, _Done] = {}
         """By the node that has asked: whom to tell."""
 
+    def answer(self, number: int, path: tuple[str, ...]) -> ErasedAt:
+        """What to tell who has asked."""
+        problem = ". ".join(self.problems)
+        return ErasedAt(number, path, self.erased, self.upto, problem)
+
 
 class _Task:
     """An erasure that a client of this node has asked for."""
 
-    __slots__ = ("answer", "answered", "asked", "body", "by", "session", "time")
+    __slots__ = ("answer", "asked", "body", "by", "erased", "passed", "session", "time")
 
     def __init__(self, session: str, by: str, body: Erase, time: float) -> None:
         self.session, self.by, self.body, self.time = session, by, body, time
         self.asked: dict[str, int] = {}
         """The nodes that were asked, and under which number."""
-        self.answered: set[str] = set()
+        self.erased: set[str] = set()
         """The nodes that have erased."""
+        self.passed: set[str] = set()
+        """The nodes to which all has come that was on its way before."""
         self.answer = Erasure(body.id, is_done=False)
+
+    @property
+    def what(self) -> _What:
+        """Which erasure it is."""
+        return self.body.id, self.body.filter, self.body.is_dry
 
 
 class Erasing:
@@ -93,6 +109,11 @@ class Erasing:
         self._number = kernel.incarnation << 32
         """Answers to what an earlier node of this name asked may still be on their way."""
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether anything is to be erased yet."""
+        return bool(self._tasks or self._work)
+
     # -- clients -------------------------------------------------------------------------------
 
     def erase(self, session: Session, publisher: str, body: Erase, time: float) -> None:
@@ -104,24 +125,22 @@ class Erasing:
             task.session = session.name  # it has lost its connection, and come again
         else:
             task = self._tasks[key] = _Task(session.name, publisher, body, time)
-            self._begin((body.id, body.filter, body.is_dry), "", partial(self._own, task))
+            self._begin(task.what, "", partial(self._erased_here, task))
             self._go_on(task)
 
-    def _own(self, task: _Task, work: _Work) -> None:
-        """The node's own logs are done."""
-        self._add(task, self._kernel.name, work.erased, work.upto, ". ".join(work.problems))
+    def _erased_here(self, task: _Task, work: _Work) -> None:
+        self._has_erased(task, self._kernel.name, work.answer(0, ()))
 
-    def _add(
-        self, task: _Task, node: str, erased: dict[str, int], upto: dict[str, int], problem: str
-    ) -> None:
-        """A node has answered."""
-        task.answered.add(node)
+    def _has_erased(self, task: _Task, node: str, found: ErasedAt) -> None:
+        """The logs of a node are done."""
+        task.erased.add(node)
+        task.passed = {self._kernel.name}
         before = task.answer
         task.answer = msgspec.structs.replace(
             before,
-            erased=before.erased | erased,
-            upto=before.upto | upto,
-            problems=before.problems | ({node: problem} if problem else {}),
+            erased=before.erased | found.erased,
+            upto=before.upto | found.upto,
+            problems=before.problems | ({node: found.problem} if found.problem else {}),
         )
         self._go_on(task)
         if not task.answer.is_done:
@@ -142,8 +161,18 @@ class Erasing:
         """Ask those that were not asked yet; it is done when all have answered that can."""
         if task.answer.is_done:
             return
-        answered = task.answered
         reachable = {broker_of(stream): stream for stream in self._reached.ways.streams}
+        is_barrier = reachable.keys() <= task.erased and not task.body.is_dry
+        answered = task.passed if is_barrier else task.erased
+        if reachable.keys() <= answered:
+            others = {*map(broker_of, self._reached.known), *self._kernel.neighbours}
+            self._end(task, tuple(sorted((others | task.erased) - answered)))
+        else:
+            self._ask(task, reachable, answered, is_barrier=is_barrier)
+
+    def _ask(
+        self, task: _Task, reachable: Mapping[str, str], answered: set[str], *, is_barrier: bool
+    ) -> None:
         for node, stream in reachable.items():
             via = self._reached.ways.via(stream)
             if node in answered or node in task.asked or via is None:
@@ -151,41 +180,39 @@ class Erasing:
             self._number += 1
             task.asked[node] = self._number
             self._asked[self._number] = task, node
-            body, path = task.body, (self._kernel.name,)
-            about = stream, body.id, body.filter, body.is_dry
-            self._kernel.send(via, EraseAt(*about, self._number, path))
-        if reachable.keys() <= answered:
-            others = {*map(broker_of, self._reached.known), *self._kernel.neighbours}
-            self._end(task, tuple(sorted(others - answered)))
+            path = (self._kernel.name,)
+            self._kernel.send(via, EraseAt(stream, *task.what, self._number, path, is_barrier))
 
     def _end(self, task: _Task, unreached: tuple[str, ...]) -> None:
         """All have answered that can be reached."""
         for number in task.asked.values():
-            self._asked.pop(number, None)
-        body, answer = task.body, task.answer
-        events: list[Event] = []
-        if not body.is_dry:
-            said = record(
-                body.id,
-                body.filter,
-                erased=answer.count,
-                by=principal_of(task.by),
-                unreached=(*unreached, *answer.problems),
-                reason=body.reason,
-            )
-            told = [(said, self._wants.is_advertised)]
-            events = self._logs.keep(self._logs.published, told, task.time)
-            self._kernel.emit(Sync())
+            del self._asked[number]
+        events = [] if task.body.is_dry else self._keep_record(task, unreached)
         place = "".join(f"{event.stream}:{event.tick}" for event in events)
-        done = msgspec.structs.replace(answer, unreached=unreached, record=place, is_done=True)
-        task.answer = done
-        key = task.by, body.id
+        task.answer = msgspec.structs.replace(
+            task.answer, unreached=unreached, record=place, is_done=True
+        )
+        key = task.by, task.body.id
         del self._tasks[key]
-        self._answers[key] = done
+        self._answers[key] = task.answer
         while len(self._answers) > _REMEMBERED:
             del self._answers[next(iter(self._answers))]
-        self._kernel.emit(Reply(task.session, done))
+        self._kernel.emit(Reply(task.session, task.answer))
         self._kernel.soon(partial(self._flow, events))
+
+    def _keep_record(self, task: _Task, unreached: tuple[str, ...]) -> list[Event]:
+        said = record(
+            task.body.id,
+            task.body.filter,
+            erased=task.answer.count,
+            by=principal_of(task.by),
+            unreached=(*unreached, *task.answer.problems),
+            reason=task.body.reason,
+        )
+        told = [(said, self._wants.is_advertised)]
+        events = self._logs.keep(self._logs.published, told, task.time)
+        self._kernel.emit(Sync())
+        return events
 
     # -- the node's own logs -------------------------------------------------------------------
 
@@ -199,12 +226,10 @@ class Erasing:
         work.waiting[asker] = done
         id, filter_, is_dry = what
         if not is_dry:
-            self._logs.erase(eraser := Eraser(filter_, id))
-            self._kernel.amend(partial(_without, eraser))
+            self._logs.erase(Eraser(filter_, id))
         for stream, log in self._logs.logs.items():
             self._number += 1
             work.numbers[self._number] = stream
-            work.upto[stream] = log.last
             self._kernel.emit(EraseLog(self._number, stream, log.last, filter_, id, is_dry))
 
     def erased(self, input: LogErased) -> None:
@@ -213,14 +238,13 @@ class Erasing:
             stream = work.numbers.pop(input.number, None)
             if stream is None:
                 continue
-            work.erased[stream] = input.erased
+            work.erased[stream], work.upto[stream] = input.erased, input.last
             if input.problem:
                 work.problems.append(input.problem)
             if not work.numbers:
                 del self._work[what]
                 if not what[2]:
                     self._logs.read_again()
-                    self._kernel.amend(partial(_without, Eraser(what[1], what[0])))
                 for done in work.waiting.values():
                     done(work)
 
@@ -231,22 +255,30 @@ class Erasing:
         if self._reached.passed_on(neighbour, message):
             return
         done = partial(self._answer, message.number, message.path)
-        self._begin((message.id, message.filter, message.is_dry), message.path[0], done)
+        if message.is_barrier:
+            done(_Work())
+        else:
+            what = message.id, message.filter, message.is_dry
+            self._begin(what, message.path[0], done)
 
     def _answer(self, number: int, path: tuple[str, ...], work: _Work) -> None:
         neighbour = self._kernel.neighbours.get(path[-1])
         if neighbour is not None:
-            problem = ". ".join(work.problems)
-            self._kernel.send(neighbour, ErasedAt(number, path, work.erased, work.upto, problem))
+            self._kernel.send(neighbour, work.answer(number, path))
 
     def told(self, _: Neighbour, message: ErasedAt) -> None:
-        """Somebody has erased what was to be erased."""
+        """Somebody has done what was asked."""
         if self._reached.passed_back(message):
             return
         task, node = self._asked.pop(message.number, (None, ""))
-        if task is not None:
-            del task.asked[node]
-            self._add(task, node, message.erased, message.upto, message.problem)
+        if task is None:
+            return
+        del task.asked[node]
+        if message.erased:
+            self._has_erased(task, node, message)
+        else:  # a node has one log at least
+            task.passed.add(node)
+            self._go_on(task)
 
     def audit(self) -> Iterator[str]:
         """Whatever cannot be true of it between two inputs."""
@@ -255,13 +287,3 @@ class Erasing:
             yield "nobody waits for what was asked about an erasure, or the other way round"
         if any(not work.numbers for work in self._work.values()):
             yield "an erasure is done, and nobody was told"
-
-
-def _without(eraser: Eraser, body: object) -> object:
-    """What is to be said to a neighbour, without what is erased."""
-    if isinstance(body, Event) and eraser.matches(body):
-        return eraser.tombstone(body)
-    if isinstance(body, Fetched) and any(map(eraser.matches, body.events)):
-        left = tuple(event for event in body.events if not eraser.matches(event))
-        return msgspec.structs.replace(body, events=left)
-    return body

@@ -14,7 +14,6 @@ from typing import Any
 from tidings.delivery.ages import HOUR
 from tidings.delivery.doubts import SHELF as DOUBTS
 from tidings.delivery.doubts import Doubts
-from tidings.delivery.erased import is_erased
 from tidings.delivery.erasing import Erasing
 from tidings.delivery.fetching import Fetching
 from tidings.delivery.holdings import HOURS, USED
@@ -294,7 +293,7 @@ class FromLog(Delivery):
         """An event comes by a neighbour; by another than its stream's way, it is a straggler."""
         if self.reached.ways.via(event.stream) is neighbour:
             self.reached.hear(event.stream, event.tick)
-            filters = [] if is_erased(event) else self._wants.filters(event.notification)
+            filters = self._wants.filters(event.notification)
             self._pass_on(event, neighbour, self.reading.flow(event.stream), filters)
 
     def _pass_on(

@@ -76,11 +76,6 @@ class Conversations:
                 self._kernel.soon(self._begin_anew_with_all)
             self._hopeless[neighbour] = None
 
-    def amend(self, change: Callable[[Any], Any]) -> None:
-        """Put other bodies in the places of those that have not been said or heard yet."""
-        for neighbour in self.neighbours.values():
-            neighbour.link.amend(change)
-
     def _is_given_up(self, neighbour: Neighbour) -> bool:
         return not neighbour.is_up and neighbour.kept >= self._patience[1]
 

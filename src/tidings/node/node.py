@@ -287,9 +287,6 @@ class Node:
     def pass_on(self, neighbour: Any, event: Event) -> None:
         self.conversations.pass_on(neighbour, event)
 
-    def amend(self, change: Callable[[Any], Any]) -> None:
-        self.conversations.amend(change)
-
     def soon(self, what: Callable[[], None]) -> None:
         self._soon.append(what)
 

@@ -16,11 +16,8 @@ the link, and both ends begin anew, whichever of them was wrong.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from math import inf
 from typing import Any, Final
-
-import msgspec
 
 from tidings.protocol.messages import Frame
 
@@ -126,15 +123,6 @@ class Link:
         self._push(self.sent, body)
         if self.repeat_at is inf:
             self.repeat_at = now + self._pause
-
-    def amend(self, change: Callable[[Any], Any]) -> None:
-        """Put other bodies in the places of those that are queued, or came before their turn."""
-        self.queue = deque((number, change(body)) for number, body in self.queue)
-        self._ahead = {number: change(body) for number, body in self._ahead.items()}
-        self._out = [
-            frame if frame.body is None else msgspec.structs.replace(frame, body=change(frame.body))
-            for frame in self._out
-        ]
 
     def ask(self, now: float) -> None:
         """Find out whether the other end remembers the same; see `fault`. Mend what is due."""

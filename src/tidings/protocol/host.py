@@ -107,6 +107,8 @@ class LogErased(msgspec.Struct, frozen=True):
     number: int
     erased: int
     """The events that are erased under this id, now or before; or that would be."""
+    last: int = 0
+    """The last tick where something is erased, by whatever erasure."""
     problem: str = ""
     """Why something may be left, if so."""
 

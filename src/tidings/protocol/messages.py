@@ -221,6 +221,8 @@ class EraseAt(msgspec.Struct, frozen=True, array_like=True, tag=65):
     """The asking node's number for this question, which the answer repeats."""
     path: tuple[str, ...]
     """The nodes it came by, the asking one first."""
+    is_barrier: bool = False
+    """All logs are done: only answer, behind what was on its way."""
 
 
 class ErasedAt(msgspec.Struct, frozen=True, array_like=True, tag=66):
@@ -231,7 +233,7 @@ class ErasedAt(msgspec.Struct, frozen=True, array_like=True, tag=66):
     erased: dict[str, int]
     """Of each stream of the node, how many events were erased, or would be."""
     upto: dict[str, int]
-    """Of each stream of the node, the last tick that was looked at."""
+    """Of each stream of the node, the last tick where something is erased."""
     problem: str = ""
     """Why something may be left there, if so."""
 

@@ -108,9 +108,6 @@ class Kernel(Protocol):
     def pass_on(self, neighbour: Neighbour, event: Event) -> None:
         """Send it an event, which waits while it cannot be reached, but not for ever."""
 
-    def amend(self, change: Callable[[Any], Any]) -> None:
-        """Put other messages in the places of those that wait for neighbours, or for their turn."""
-
     def soon(self, what: Callable[[], None]) -> None:
         """Do something when what happens now has been dealt with."""
 

@@ -271,7 +271,7 @@ class Erasure(msgspec.Struct, frozen=True, array_like=True, tag=36):
     erased: dict[str, int] = {}
     """Of each stream, how many events were erased, or would be."""
     upto: Cursor = {}
-    """Of each stream, the last tick that was looked at: what came later was not."""
+    """Of each stream, the last tick where something is erased, by whatever erasure; or 0."""
     unreached: tuple[str, ...] = ()
     """The brokers that may have events of the sort, and could not be asked."""
     problems: dict[str, str] = {}

@@ -17,7 +17,7 @@ from random import Random
 from statistics import fmean
 from typing import Any, Final
 
-from tidings.delivery.erased import Eraser
+from tidings.delivery.erased import Eraser, is_erased
 from tidings.delivery.subscriptions import Subscriptions
 from tidings.events import TidingsError
 from tidings.node import Node, Settings
@@ -50,7 +50,17 @@ from tidings.protocol import (
     Woken,
 )
 from tidings.protocol.epochs import broker_of
-from tidings.protocol.messages import Fetch, Fetched, Frame, Offer, Seek, Sought, Streams
+from tidings.protocol.messages import (
+    EraseAt,
+    ErasedAt,
+    Fetch,
+    Fetched,
+    Frame,
+    Offer,
+    Seek,
+    Sought,
+    Streams,
+)
 from tidings.protocol.parts import Session
 from tidings.protocol.requests import Publish, RequestBody, Subscribe
 from tidings.simulation.clients import Client
@@ -65,6 +75,8 @@ from tidings.simulation.violation import Violation
 
 _AT_ONCE: Final = (Wake, Connect, Disconnect)
 """Effects that wait for no commit."""
+_QUESTIONS: Final = (Fetch, Fetched, Streams, Seek, Sought, EraseAt, ErasedAt)
+"""Messages of which there are none at rest."""
 _PIECE: Final = 8
 """Events of a log among which is erased at a time."""
 
@@ -351,6 +363,8 @@ class Simulation:
             self._carry_out(name, effects)
             return
         for effect in effects:
+            if isinstance(effect, EraseLog) and not effect.is_dry:
+                self.guarantees.logs.erasing(effect)
             if isinstance(effect, _AT_ONCE):
                 self._carry_out(name, [effect])
             elif isinstance(effect, Deliver | Reply) and effect.session in self.lines:
@@ -411,7 +425,8 @@ class Simulation:
         def answer() -> None:
             log = store.logs[effect.stream][store.firsts[effect.stream] - 1 : effect.upto]
             done = eraser.matches if effect.is_dry else eraser.has_erased
-            self._handle(name, LogErased(effect.number, sum(map(done, log))))
+            last = max((event.tick for event in log if is_erased(event)), default=0)
+            self._handle(name, LogErased(effect.number, sum(map(done, log)), last))
 
         for first in range(1, effect.upto + 1, _PIECE):
             at += self.random.random() * self.reading
@@ -517,8 +532,8 @@ class Simulation:
 
     def _transmit(self, channel: Channel, packet: Frame | Offer) -> None:
         if self.commits and packet.__class__ is Frame:
-            self.fetching += isinstance(packet.body, Fetch | Fetched | Streams | Seek | Sought)
-            if packet.body.__class__ is Event:
+            self.fetching += isinstance(packet.body, _QUESTIONS)
+            if packet.body.__class__ is Event and not is_erased(packet.body):
                 self.guarantees.passed(packet.body)
         conditions = channel.conditions
         if not channel.is_up or channel.is_silent:

@@ -17,6 +17,9 @@ class Eraser(Protocol):
     def has_erased(self, event: Event) -> bool:
         """Whether an event is what stands in the place of one that this has erased."""
 
+    def is_erased(self, event: Event) -> bool:
+        """Whether an event stands in the place of one that was erased, by whomever."""
+
     def tombstone(self, event: Event) -> Event:
         """What stands in the place of an event: one of the same tick and time."""
 
@@ -26,6 +29,8 @@ class Erased(NamedTuple):
 
     erased: int
     """The events that are erased by it, now or before; or that would be."""
+    last: int = 0
+    """The last tick where something is erased, by whatever erasure."""
     damaged: tuple[tuple[int, int], ...] = ()
     """Ticks that cannot be read, from the first to the last: nobody knows what is in them."""
 

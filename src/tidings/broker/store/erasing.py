@@ -38,6 +38,8 @@ class Piece(NamedTuple):
     """The last tick in it."""
     erased: int
     """Events that are erased, before or now."""
+    last: int
+    """The last tick in it where something is erased; 0 if there is none."""
     rows: Sequence[LogRow]
     """What to write in the places of rows in which there is something to erase."""
     damaged: tuple[int, int] | None = None
@@ -52,7 +54,7 @@ def look(
         rows = log_table.rows_at_tick(connection, epoch, since + 1, _EVENTS, size=_BYTES)
     except Damage:
         return _damaged(connection, epoch, since, end)
-    count, changed, upto = 0, [], since
+    count, last, changed, upto = 0, 0, [], since
     for row in rows:
         try:
             events = row.events(stream)
@@ -60,12 +62,15 @@ def look(
             if upto > since:
                 break  # it comes first in the next piece
             return _damaged(connection, epoch, since, end)
-        upto, before = row.last, count
+        upto = row.last
         written = [_after(event, eraser, end) for event in events]
-        count += sum(map(eraser.has_erased, written))
-        if count > before and any(map(is_not, events, written)):
-            changed.append(rewritten(row, written))
-    return Piece(upto if rows else end, count, changed)
+        erased = [event for event in written if eraser.is_erased(event)]
+        if erased:
+            last = erased[-1].tick
+            count += sum(map(eraser.has_erased, erased))
+            if any(map(is_not, events, written)):
+                changed.append(rewritten(row, written))
+    return Piece(upto if rows else end, count, last, changed)
 
 
 def _after(event: Event, eraser: Eraser, end: int) -> Event:
@@ -76,4 +81,4 @@ def _after(event: Event, eraser: Eraser, end: int) -> Event:
 def _damaged(connection: sqlite3.Connection, epoch: int, since: int, end: int) -> Piece:
     sound = log_table.next_sound_tick(connection, epoch, since)
     upto = end if sound is None else min(sound - 1, end)
-    return Piece(upto, 0, (), (since + 1, upto))
+    return Piece(upto, 0, 0, (), (since + 1, upto))

@@ -207,12 +207,13 @@ class SQLiteStore:
 
     def erase(self, stream: str, eraser: Eraser, *, upto: int, is_dry: bool = False) -> Erased:
         span, epoch = self._span(stream), epoch_of(stream)
-        at, end, count = span.first - 1, min(upto, span.last), 0
+        at, end = span.first - 1, min(upto, span.last)
+        count = last = 0
         damaged: list[tuple[int, int]] = []
         while at < end:
             with self._explained(), self._pool.lend() as connection:
                 piece = erasing.look(connection, epoch, stream, eraser, since=at, end=end)
-            at, count = piece.upto, count + piece.erased
+            at, count, last = piece.upto, count + piece.erased, piece.last or last
             if piece.damaged is not None:
                 damaged.append(piece.damaged)
             if piece.rows and not is_dry:
@@ -220,7 +221,7 @@ class SQLiteStore:
             time.sleep(_PAUSE)
         if not is_dry:
             self._scrub()
-        return Erased(count, tuple(damaged))
+        return Erased(count, last, tuple(damaged))
 
     def _rewrite(self, rows: Sequence[LogRow]) -> None:
         with self._writing, self._explained(writing=True):
