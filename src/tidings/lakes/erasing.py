@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from time import time
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
@@ -40,8 +41,8 @@ _ATTEMPTS: Final = 20
 """Tries of a commit that others are always ahead of."""
 _LEFT: Final = ("day", *(name for name in FIXED.names if name not in (REST, "day")))
 """Columns that a row keeps."""
-_ORPHANED: Final = 1
-"""Hours after which nobody commits a file any more that was written before."""
+_ORPHANED: Final = 24 * 3600.0
+"""Seconds after which nobody commits a file any more that was written before."""
 
 OnProgress = Callable[[int, int], object]
 """Is called with how many files were looked at, and how many there are."""
@@ -190,22 +191,38 @@ def _sync(folder: Path, written: list[Written]) -> None:
 
 
 def _clean(lake: Lake) -> int:
-    """Delete what no longer belongs to the lake, and what its log says of that; how many files."""
+    """Delete what no longer belongs to the lake, and what its log says of that; how many files.
+
+    (Delta's own vacuum would leave what was replaced at this very moment.)
+    """
+    log = lake.path / "_delta_log"
+    removed = _removed(log)
     view = lake.snapshot()
+    living, late, deleted = set(view.sizes()), time() - _ORPHANED, 0
     try:
-        deleted = view.table.vacuum(0, dry_run=False, enforce_retention_duration=False)
-        orphans = view.table.vacuum(
-            _ORPHANED, dry_run=False, enforce_retention_duration=False, full=True
-        )
-        view = lake.snapshot()
+        for path in lake.path.glob("day=*/*.parquet"):
+            name = str(path.relative_to(lake.path))
+            if name not in living and (name in removed or path.stat().st_mtime < late):
+                path.unlink(missing_ok=True)
+                deleted += 1
         view.table.create_checkpoint()
-    except DeltaError as problem:
+        _redact(log, view.table.version(), living)
+    except (DeltaError, OSError) as problem:
         raise LakeError(
             f"{lake.path}: what was erased is no longer read, but it is still in old files, which "
             f"cannot be deleted: {first_line(problem)}; run it again"
         ) from problem
-    _redact(lake.path / "_delta_log", view.table.version(), set(view.sizes()))
-    return len(deleted) + len(orphans)
+    return deleted
+
+
+def _removed(log: Path) -> set[str]:
+    """The files that commits have put others in the places of."""
+    found = set()
+    for path in log.glob("*.json"):
+        for line in path.read_bytes().splitlines():
+            if b'"remove"' in line and "remove" in (action := msgspec.json.decode(line)):
+                found.add(unquote(action["remove"]["path"]))
+    return found
 
 
 def _redact(log: Path, version: int, living: set[str]) -> None:
