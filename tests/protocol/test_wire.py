@@ -141,6 +141,10 @@ BODIES = {
     messages.Account: st.builds(messages.Account, views, numbers, st.none() | numbers),
     messages.Seek: st.builds(messages.Seek, ids, texts, numbers, paths),
     messages.Sought: st.builds(messages.Sought, numbers, paths, st.booleans()),
+    messages.EraseAt: st.builds(
+        messages.EraseAt, ids, ids, filters, st.booleans(), numbers, paths, st.booleans()
+    ),
+    messages.ErasedAt: st.builds(messages.ErasedAt, numbers, paths, cursors, cursors, texts),
 }
 since = st.one_of(st.none(), st.just("begin"), times, cursors)
 named = st.dictionaries(ids, filters, max_size=3)
@@ -157,6 +161,12 @@ MESSAGES = {
     ),
     requests.Renew: st.builds(requests.Renew, numbers),
     requests.Detach: st.builds(requests.Detach, st.booleans()),
+    requests.Erase: st.builds(requests.Erase, ids, filters, texts, st.booleans()),
+    requests.Erasure: st.builds(
+        requests.Erasure,
+        *(ids, cursors, cursors, paths, st.dictionaries(ids, texts, max_size=2), texts),
+        st.booleans(),
+    ),
     requests.Accepted: st.builds(requests.Accepted, ids, numbers),
     requests.Refused: st.builds(
         requests.Refused,
@@ -353,6 +363,7 @@ def test_tags_and_the_order_of_fields_are_fixed():
         24: "Doubtful id doubts",
         32: "Frame sender receiver number received body",
         33: "Offer number root beat distance parent instance",
+        36: "Erasure id erased upto unreached problems record is_done",
         40: "Event stream tick notification flood time",
         41: "Update table view added removed whole",
         42: "Member number",
@@ -368,6 +379,9 @@ def test_tags_and_the_order_of_fields_are_fixed():
         52: "Seek stream durable number path",
         53: "Sought number path has_it",
         54: "Doubt found",
+        65: "EraseAt stream id filter is_dry number path is_barrier",
+        66: "ErasedAt number path erased upto problem",
+        75: "Erase id filter reason is_dry",
         60: "Hello version role name token options",
         61: "Welcome version broker limits lake principal",
         62: "Ping number",
