@@ -158,6 +158,10 @@ BODIES = {
     messages.Sought: st.builds(
         messages.Sought, numbers, paths, numbers, texts, st.booleans(), st.booleans()
     ),
+    messages.EraseAt: st.builds(
+        messages.EraseAt, ids, ids, filters, st.booleans(), numbers, paths, st.booleans()
+    ),
+    messages.ErasedAt: st.builds(messages.ErasedAt, numbers, paths, cursors, cursors, texts),
     messages.Inquire: st.builds(
         messages.Inquire, ids, texts, st.lists(st.binary(max_size=16)).map(tuple), numbers, paths
     ),
@@ -192,6 +196,12 @@ MESSAGES = {
     ),
     requests.Renew: st.builds(requests.Renew, numbers),
     requests.Detach: st.builds(requests.Detach, st.booleans()),
+    requests.Erase: st.builds(requests.Erase, ids, filters, texts, st.booleans()),
+    requests.Erasure: st.builds(
+        requests.Erasure,
+        *(ids, cursors, cursors, paths, st.dictionaries(ids, texts, max_size=2), texts),
+        st.booleans(),
+    ),
     requests.ListDurables: st.builds(requests.ListDurables, ids, texts),
     requests.Adjust: adjusts,
     requests.Durables: st.builds(
@@ -404,6 +414,7 @@ def test_tags_and_the_order_of_fields_are_fixed():
         30: "Warned id reason",
         32: "Frame sender receiver number received body",
         33: "Offer number root beat distance parent instance",
+        36: "Erasure id erased upto unreached problems record is_done",
         40: "Event stream tick notification flood time more",
         41: "Update table view added removed whole",
         42: "Member number",
@@ -419,6 +430,9 @@ def test_tags_and_the_order_of_fields_are_fixed():
         52: "Seek stream durable number path",
         53: "Sought number path epoch home is_proved is_sought",
         54: "Doubt found",
+        72: "EraseAt stream id filter is_dry number path is_barrier",
+        73: "ErasedAt number path erased upto problem",
+        75: "Erase id filter reason is_dry",
         60: "Hello version role name token options oldest",
         61: "Welcome version broker limits lake principal",
         62: "Ping number",

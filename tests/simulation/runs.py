@@ -60,6 +60,7 @@ def scenario(
     *,
     steps: int = 60,
     at_most_once: bool = False,
+    erases: bool = False,
     **settings: Any,
 ) -> Scenario:
     """A random run, the same for the same arguments."""
@@ -79,6 +80,7 @@ def scenario(
         network=NETWORKS[network],
         faults=faults,
         steps=steps,
+        erases=erases,
     )
 
 

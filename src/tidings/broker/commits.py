@@ -26,7 +26,7 @@ from typing import Any, Final
 from tidings.broker.operations.metrics import Metrics
 from tidings.broker.outlet import Outlet
 from tidings.broker.store import Disk, DisorderError
-from tidings.protocol import Append, Event, Raise, Read, Recall, Store, Sync
+from tidings.protocol import Append, EraseLog, Event, Raise, Read, Recall, Store, Sync
 
 _log = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ class Bundle:
     must_sync: bool = False
     out: dict[Outlet, list[Any]] = field(default_factory=dict)
     ended: list[Outlet] = field(default_factory=list)
-    reads: list[Read | Recall] = field(default_factory=list)
+    reads: list[Read | Recall | EraseLog] = field(default_factory=list)
     effects: int = 0
     size: int = 0
     """Bytes of the input that its effects follow from."""
@@ -68,11 +68,14 @@ class Commits:
         store: Disk,
         metrics: Metrics,
         *,
-        read: Callable[[Read | Recall], None],
+        read: Callable[[Read | Recall | EraseLog], None],
         distrust: Callable[[Exception], None],
     ) -> None:
-        """`read` is called for what is to be read, once everything before it is kept; `distrust`
-        if what is to be kept cannot be true, and has been dropped with all that follows it."""
+        """`read` is called for what is to be read or erased, once everything before it is kept.
+
+        `distrust` is called if what is to be kept cannot be true, and has been dropped with all
+        that follows it.
+        """
         self.bundle = Bundle()
         """What gathers now."""
         *_, span = store.spans().values()
@@ -128,8 +131,8 @@ class Commits:
         """Whatever follows waits for what came before."""
         self.bundle.must_sync = True
 
-    def read(self, effect: Read | Recall) -> None:
-        """Read the log, once it holds what came before."""
+    def read(self, effect: Read | Recall | EraseLog) -> None:
+        """Read the log, or erase in it, once it holds what came before."""
         self.bundle.reads.append(effect)
 
     def gathered(self, effects: int) -> None:

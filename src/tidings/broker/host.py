@@ -15,6 +15,7 @@ import msgspec
 
 from tidings.broker.commits import Commits
 from tidings.broker.copying import Copier
+from tidings.broker.erasing import LogEraser
 from tidings.broker.operations.metrics import Metrics
 from tidings.broker.outlet import Outlet
 from tidings.broker.store import Disk, LogDamageError
@@ -29,9 +30,11 @@ from tidings.protocol import (
     Deliver,
     Disconnect,
     Effect,
+    EraseLog,
     Event,
     Input,
     LinkDown,
+    LogErased,
     Missed,
     Raise,
     Read,
@@ -109,6 +112,7 @@ class Host:
         self._firsts = {stream: span.first for stream, span in store.spans().items()}
         self._reader = ThreadPoolExecutor(2, "tidings-read")
         self.copier = Copier(store, node.name)
+        self.eraser = LogEraser(store)
         self._performers: dict[type, Callable[[Any], None]] = {
             Deliver: self._deliver,
             Send: self._send,
@@ -121,6 +125,7 @@ class Host:
             Raise: self._raise,
             Sync: commits.sync,
             Read: commits.read,
+            EraseLog: commits.read,
             Recall: commits.read,
         }
 
@@ -292,11 +297,13 @@ class Host:
 
     # -- the log -------------------------------------------------------------------------------
 
-    def _begin_read(self, effect: Read | Recall, tries: int = 1) -> None:
+    def _begin_read(self, effect: Read | Recall | EraseLog, tries: int = 1) -> None:
         if self._is_closed:
             return
         node = self.node
-        if isinstance(effect, Recall):
+        if isinstance(effect, EraseLog):
+            self.eraser.begin(effect, partial(self._was_erased, node))
+        elif isinstance(effect, Recall):
             looked = self._reader.submit(lambda: (self.store.content(), self.store.spans()))
             looked.add_done_callback(
                 partial(self._from_thread, self._was_recalled, (node, effect.number))
@@ -332,6 +339,10 @@ class Host:
         self._attached &= self.sessions.keys()
         there = {name: self.sessions[name].is_full for name in self._attached}
         self.handle(Recalled(number, *work.result(), there, frozenset(self.links)))
+
+    def _was_erased(self, node: Node, answer: LogErased) -> None:
+        if node is self.node:
+            self.handle(answer)
 
     def _was_read(self, asked: tuple[Node, Read, int], work: Future[_Found]) -> None:
         node, effect, tries = asked
@@ -372,4 +383,5 @@ class Host:
         await self.commits.close()
         await asyncio.to_thread(self._reader.shutdown, cancel_futures=True)
         await self.copier.close()
+        await self.eraser.close()
         await asyncio.to_thread(self.store.close)

@@ -213,6 +213,7 @@ class Broker:
             authorities=self._authorities,
             neighbours=neighbours,
             deliverers=self.configuration.deliverers,
+            erasers=self.configuration.erasers,
         )
 
     def _tls(self) -> ssl.SSLContext | None:

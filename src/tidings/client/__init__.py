@@ -33,6 +33,7 @@ from tidings.client.reading import Told
 from tidings.client.receipts import Receipt, Receipts
 from tidings.client.subscription import Subscription
 from tidings.client.tls import Certificates
+from tidings.protocol.requests import Erasure
 
 __all__ = [
     "AccessDenied",
@@ -45,6 +46,7 @@ __all__ = [
     "CursorTooOld",
     "Durable",
     "DurablesFound",
+    "Erasure",
     "Event",
     "Fenced",
     "Login",

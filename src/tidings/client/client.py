@@ -11,6 +11,7 @@ import secrets
 from collections.abc import (
     AsyncGenerator,
     AsyncIterable,
+    Callable,
     Generator,
     Iterable,
     Mapping,
@@ -42,7 +43,7 @@ from tidings.client.waiting import OnRefused
 from tidings.events import Filter, TidingsError
 from tidings.protocol.addresses import DEFAULT_URL, parse_url
 from tidings.protocol.cursors import Beginning, beginning
-from tidings.protocol.requests import Advertise, Since
+from tidings.protocol.requests import Advertise, Erase, Erasure, Since
 from tidings.protocol.runs import Rows
 from tidings.protocol.wire import encode, greeting
 
@@ -382,6 +383,47 @@ class Client(ClientState):
             bulk=bulk,
         )
         return Subscription(self._host, reading, callback, siblings=self._subscriptions)
+
+    # -- erasing -------------------------------------------------------------------------------
+
+    async def erase(
+        self,
+        filter: Filter | str,
+        *,
+        reason: str = "",
+        dry_run: bool = False,
+        told: Callable[[Erasure], object] | None = None,
+    ) -> Erasure:
+        """Erase all that the filter matches and was published before, from the logs of all brokers.
+
+        Returns when it is gone from the disks of those that could be reached. Places in the streams
+        stay, and so every id and cursor, but nobody hears what was there. With `dry_run`, nothing
+        is erased: the answer says how much would be. `told` hears of it after each broker.
+
+        Look at the answer: `unreached` and `problems` name the brokers where something may be
+        left, for which it is to be asked for again. Copies that others have are not reached:
+        lakes, backups, and what subscribers have heard.
+
+        An event tells of the erasure, with the `reason`, but not with the words of the filter.
+        `RequestRefused` if this principal may not erase.
+        """
+        self._host.check()
+        id = f"erase-{secrets.token_hex(8)}"
+        request = Erase(id, self._filter(filter), reason, dry_run)
+        asked = self._host.session.erase(request)
+        self._host.soon()
+        before = asked.answer
+        try:
+            while not asked.is_settled:
+                await self._host.wait(asked)
+                if told is not None and asked.answer is not before:
+                    before = asked.answer
+                    told(before)
+        finally:
+            self._host.session.forget_erasure(asked)
+        if asked.refusal is not None:
+            raise RequestRefused(asked.refusal.reason)
+        return asked.answer
 
     # -- copying -------------------------------------------------------------------------------
 

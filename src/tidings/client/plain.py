@@ -39,6 +39,7 @@ from tidings.client.waiting import OnRefused
 from tidings.events import Filter, Notification
 from tidings.protocol.addresses import DEFAULT_URL
 from tidings.protocol.cursors import Beginning
+from tidings.protocol.requests import Erasure
 
 _T = TypeVar("_T")
 
@@ -221,6 +222,21 @@ class PlainClient(ClientState):
     def resume(self, durable: str) -> None:
         """Let a paused durable subscription go on; see `Client.resume`."""
         self._thread.run(self._client.resume(durable))
+
+    def erase(
+        self,
+        filter: Filter | str,
+        *,
+        reason: str = "",
+        dry_run: bool = False,
+        told: Callable[[Erasure], object] | None = None,
+    ) -> Erasure:
+        """Erase what the filter matches from the logs of all brokers; see `Client.erase`.
+
+        `told` is called in the client's own thread.
+        """
+        erasing = self._client.erase(filter, reason=reason, dry_run=dry_run, told=told)
+        return self._thread.run(erasing)
 
     def subscribe(
         self,

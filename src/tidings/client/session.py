@@ -26,6 +26,8 @@ from tidings.protocol.requests import (
     Cursor,
     Doubtful,
     Durables,
+    Erase,
+    Erasure,
     Interest,
     ListDurables,
     Missed,
@@ -82,6 +84,19 @@ class DurableRequest:
         self.refusal: Refused | None = None
 
 
+class Erasing:
+    """An erasure that was asked for, until the broker has answered it in full."""
+
+    __slots__ = ("answer", "is_settled", "refusal", "request")
+
+    def __init__(self, request: Erase) -> None:
+        self.request: Final = request
+        self.is_settled = False
+        self.answer = Erasure(request.id, is_done=False)
+        """What is done so far."""
+        self.refusal: Refused | None = None
+
+
 class Session:
     """What a client has asked for, what it was told, and what is still to be said."""
 
@@ -94,7 +109,7 @@ class Session:
         """The name of the broker, while there is a connection."""
         self.settled: list[tuple[Publication, Refused | None]] = []
         """Publications whose fate is known; the host takes them, and clears the list."""
-        self.changed: set[Reading | Standing | DurableRequest | Copying] = set()
+        self.changed: set[Reading | Standing | DurableRequest | Erasing | Copying] = set()
         """What else has changed; the host takes it, and clears the set."""
         self.pongs = 0
         """The last `Ping` that was answered over this connection."""
@@ -108,6 +123,7 @@ class Session:
         self._advertisements: dict[str, Standing] = {}
         self._watches: dict[str, Standing] = {}
         self._durables: dict[str, DurableRequest] = {}
+        self._erasings: dict[str, Erasing] = {}
         self._copyings: dict[Copying, None] = {}
         self.waiting: dict[Reading, Refused] = {}
         """Readings that are refused for now: the host has them asked for again, before long."""
@@ -136,6 +152,7 @@ class Session:
             elif reading.is_due:
                 self._urgent.add(reading)
         self._requests += [each.request for each in self._durables.values()]
+        self._requests += [each.request for each in self._erasings.values()]
         for copying in self._copyings:
             self.copy_on(copying)
 
@@ -255,6 +272,16 @@ class Session:
         self._say(request)
         return asked
 
+    def erase(self, request: Erase) -> Erasing:
+        """Have events erased; it is asked for again in each connection until it is answered."""
+        asked = self._erasings[request.id] = Erasing(request)
+        self._say(request)
+        return asked
+
+    def forget_erasure(self, asked: Erasing) -> None:
+        """Wait for the answer no longer; what the broker has begun goes on."""
+        self._erasings.pop(asked.request.id, None)
+
     def taken(self, reading: Reading) -> None:
         """The program has taken events: if that was waited for, ask for more."""
         if reading.is_held and len(reading.inbox) <= reading.most // 2:
@@ -359,6 +386,8 @@ class Session:
                     copying.came(message)
                     self.copy_on(copying)
                     self.changed.add(copying)
+            case Erasure(id=id):
+                self._erased(id, message)
             case Refused(id=id):
                 self._refused(id, message)
             case Missed(id=id):
@@ -421,6 +450,9 @@ class Session:
         elif standing := self._advertisements.pop(id, None) or self._watches.pop(id, None):
             standing.is_settled, standing.refusal = True, refusal
             self.changed.add(standing)
+        elif erasing := self._erasings.pop(id, None):
+            erasing.is_settled, erasing.refusal = True, refusal
+            self.changed.add(erasing)
         elif copying := self._copying(id):
             copying.refused(refusal)
             self.changed.add(copying)
@@ -433,6 +465,15 @@ class Session:
         elif asked := self._durables.pop(id.removeprefix(_ACKNOWLEDGED), None):
             asked.is_settled, asked.refusal = True, refusal
             self.changed.add(asked)
+
+    def _erased(self, id: str, answer: Erasure) -> None:
+        erasing = self._erasings.get(id)
+        if erasing is None:
+            return
+        erasing.answer, erasing.is_settled = answer, answer.is_done
+        if answer.is_done:
+            del self._erasings[id]
+        self.changed.add(erasing)
 
     def _reading(self, id: str) -> Reading | None:
         """Which reading is over if something of this id is refused."""

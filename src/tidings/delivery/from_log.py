@@ -14,6 +14,7 @@ from typing import Any
 from tidings.delivery.ages import HOUR
 from tidings.delivery.doubts import SHELF as DOUBTS
 from tidings.delivery.doubts import Doubts
+from tidings.delivery.erasing import Erasing
 from tidings.delivery.fetching import Fetching
 from tidings.delivery.holdings import HOURS, USED
 from tidings.delivery.logs import Logs
@@ -31,6 +32,7 @@ from tidings.protocol.host import (
     Declined,
     Drained,
     Full,
+    LogErased,
     Raise,
     Recalled,
     Records,
@@ -44,6 +46,8 @@ from tidings.protocol.messages import (
     Charge,
     Charged,
     Doubt,
+    EraseAt,
+    ErasedAt,
     Event,
     Fetch,
     Fetched,
@@ -70,6 +74,7 @@ from tidings.protocol.requests import (
     Attach,
     Detach,
     Doubtful,
+    Erase,
     ListDurables,
     Publish,
     Refused,
@@ -124,6 +129,7 @@ class FromLog(Delivery):
             enforce=enforce,
         )
         self.publishers = self.publishing.publishers
+        self.erasing = Erasing(kernel, wants, self.reached, self.logs, flow)
         self._owners: dict[str, Client] = {}
         """Who has each name under which is published."""
 
@@ -147,6 +153,7 @@ class FromLog(Delivery):
             Records: self.logs.records,
             Unreadable: self.logs.unreadable,
             Trimmed: self.logs.trimmed,
+            LogErased: self.erasing.erased,
             Heard: partial(self._heard, None),
         }
 
@@ -168,6 +175,8 @@ class FromLog(Delivery):
             Surveyed: self.subscriptions.surveys.told,
             Inquire: self.publishing.inquiries.asked,
             Inquired: self.publishing.inquiries.told,
+            EraseAt: self.erasing.asked,
+            ErasedAt: self.erasing.told,
             Doubt: self.doubts.told,
         }
 
@@ -182,6 +191,7 @@ class FromLog(Delivery):
             Advertise: self._advertise,
             Unadvertise: self._advertise,
             Renew: self._renew,
+            Erase: self._erase,
             Detach: self._detach,
         }
 
@@ -282,6 +292,9 @@ class FromLog(Delivery):
         if body.digest != summary({}, session.advertisements):
             self._answer(session.name, Resend())
 
+    def _erase(self, session: Session, body: Erase, time: float) -> None:
+        self.erasing.erase(session, self.clients[session.name].publisher, body, time)
+
     # -- what nobody uses ----------------------------------------------------------------------
 
     def _pass_hour(self) -> None:
@@ -364,6 +377,7 @@ class FromLog(Delivery):
             self.reading.anew(streams)
             self.subscriptions.homes.anew(streams)
             self.subscriptions.surveys.anew(streams)
+            self.erasing.anew(streams)
 
     def _fetched(self, neighbour: Neighbour, message: Fetched) -> None:
         """An answer comes, for this node or for one behind it."""
@@ -503,6 +517,7 @@ class FromLog(Delivery):
         streams = list(self.reached.ways.streams)
         self.subscriptions.homes.anew(streams)
         self.subscriptions.surveys.anew(streams)
+        self.erasing.anew(streams)
 
     def audit(self, sessions: Collection[Session]) -> Iterator[str]:
         yield from self.logs.audit()
@@ -516,6 +531,7 @@ class FromLog(Delivery):
         yield from self.reading.audit(sessions)
         yield from self.publishing.audit(self.clients)
         yield from self.subscriptions.audit(self.reading.readers)
+        yield from self.erasing.audit()
 
     def _audit_names(self) -> Iterator[str]:
         sessions = self._kernel.sessions

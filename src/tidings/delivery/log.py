@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Final, Generic, Protocol, TypeVar
 
@@ -90,6 +90,10 @@ class Log(Generic[E]):
             yield f"{len(tail)} events of {self._size} bytes are counted as {counted}"
         if not 1 <= self.first <= self.last + 1:
             yield f"the log is from {self.first} to {self.last}"
+
+    def amend(self, change: Callable[[E], E]) -> None:
+        """Put other events in the places of those in memory: of the same ticks and times."""
+        self._tail = deque(map(change, self._tail))
 
     def trim(self, first: int) -> None:
         """What comes before this tick is no longer kept."""

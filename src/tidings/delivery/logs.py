@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from tidings.delivery.erased import Eraser, is_erased
 from tidings.delivery.log import Log, size
 from tidings.delivery.own import OwnStream, Said
 from tidings.delivery.promises import FOREVER, Promises
@@ -136,6 +137,19 @@ class Logs:
         if fetch is not None:
             self._send_back(fetch, input.since, input.upto, (), lost=True, is_damaged=True)
 
+    def erase(self, eraser: Eraser) -> None:
+        """Erase in what is in memory. The store does it later: `read_again` then."""
+        self._rests.clear()
+        for log in self.logs.values():
+            log.amend(lambda e: eraser.tombstone(e) if eraser.matches(e) else e)
+
+    def read_again(self) -> None:
+        """Something was erased in the store: what is being read may be from before that."""
+        self._rests.clear()
+        reads, self.reads = self.reads, {}
+        for fetch in reads.values():
+            self.answer(fetch)
+
     def audit(self) -> Iterator[str]:
         """Whatever cannot be true of it between two inputs; what is only kept for speed goes."""
         self._rests.clear()
@@ -179,7 +193,7 @@ class Logs:
         chosen: list[Event] = []
         bytes_ = 0
         for number, event in enumerate(events, start=1):
-            if wanted(event):
+            if wanted(event) and not is_erased(event):
                 chosen.append(event)
                 bytes_ += size(event.notification)
                 if bytes_ > self.part_limit:

@@ -16,6 +16,8 @@ from tidings.protocol.host import Sync
 from tidings.protocol.messages import (
     Charge,
     Charged,
+    EraseAt,
+    ErasedAt,
     Fetch,
     Fetched,
     Heard,
@@ -33,8 +35,8 @@ from tidings.protocol.messages import (
 from tidings.protocol.parts import Kernel, Neighbour, Shelf, Single, Wants
 from tidings.protocol.requests import Cursor
 
-Question: TypeAlias = Fetch | Inquire | Seek | Move | Survey | Charge
-Reply: TypeAlias = Fetched | Inquired | Sought | Moved | Surveyed | Charged
+Question: TypeAlias = EraseAt | Fetch | Inquire | Seek | Move | Survey | Charge
+Reply: TypeAlias = ErasedAt | Fetched | Inquired | Sought | Moved | Surveyed | Charged
 IDENTITIES: Final = Single[dict[str, str]]("identities", is_exact=False)
 HEARD: Final = Shelf[Stored]("stream", is_exact=False)
 

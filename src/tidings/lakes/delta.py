@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from time import time
 from typing import Final
 from urllib.parse import unquote
+from uuid import uuid4
 
+import msgspec
 import pyarrow as pa
 
 from tidings.events import Filter, TidingsError
 from tidings.lakes.errors import LakeError
-from tidings.lakes.files import DELTAS, DISTINCT, RISING, ROW_GROUP, Written
+from tidings.lakes.files import DELTAS, DISTINCT, RISING, ROW_GROUP, Written, synced
 from tidings.lakes.formats import FORMAT, KEY
 from tidings.lakes.joining import Joint
 from tidings.lakes.layout import EVERYTHING
@@ -127,6 +130,66 @@ def join(table: DeltaTable, joint: Joint) -> tuple[int, int]:
         ),
     )
     return done["numFilesRemoved"], done["numFilesAdded"]
+
+
+def replace(path: Path, table: DeltaTable, olds: Collection[str], news: Sequence[Written]) -> None:
+    """Put files in the places of others, as one commit behind the version that was read.
+
+    `CommitFailedError` if there is another one already. (`deltalake` can commit files that it has
+    not written itself only as additions, so this writes the commit, as Delta's protocol has it.)
+    """
+    for each in news:
+        each.check(path)
+    now = int(time() * 1000)
+    days = _days(table)
+    actions: list[dict[str, object]] = [
+        {"commitInfo": {"timestamp": now, "operation": "ERASE", "engineInfo": "tidings"}}
+    ]
+    actions += [
+        {
+            "remove": {
+                "path": old,
+                "deletionTimestamp": now,
+                "dataChange": True,
+                "extendedFileMetadata": True,
+                "partitionValues": {"day": days[old][0]},
+                "size": days[old][1],
+            }
+        }
+        for old in olds
+    ]
+    actions += [
+        {
+            "add": {
+                "path": new.path,
+                "partitionValues": {"day": new.day},
+                "size": new.size,
+                "modificationTime": now,
+                "dataChange": True,
+                "stats": new.statistics,
+            }
+        }
+        for each in news
+        for new in each.files
+    ]
+    log = path / "_delta_log"
+    draft = log / f".{uuid4()}.draft"
+    draft.write_bytes(b"".join(msgspec.json.encode(action) + b"\n" for action in actions))
+    try:
+        synced(draft)
+        os.link(draft, log / f"{table.version() + 1:020}.json")  # which must not be there
+    except FileExistsError:
+        raise CommitFailedError(f"version {table.version() + 1} is there already") from None
+    finally:
+        draft.unlink()
+    synced(log)
+
+
+def _days(table: DeltaTable) -> dict[str, tuple[str, int]]:
+    """Of each file its day, and its size."""
+    known = pa.table(table.get_add_actions(flatten=True))
+    columns = (known[name].to_pylist() for name in ("path", "partition.day", "size_bytes"))
+    return {path: (str(day), size) for path, day, size in zip(*columns, strict=True)}
 
 
 def commit(

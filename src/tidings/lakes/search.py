@@ -110,7 +110,7 @@ class Search:
         """The rows of a row group that are wanted."""
         for batch in self._batches(piece):
             if batch.num_rows and (sifted := self._sieve.sift(batch)).num_rows:
-                yield _with_day(sifted, self._schema)
+                yield with_day(sifted, self._schema)
 
     def _batches(self, piece: Any) -> Iterator[pa.RecordBatch]:
         with reading(piece.path):
@@ -130,7 +130,8 @@ def _without(file: Statistics, columns: Iterable[str]) -> Statistics:
     return {**file, **{f"null_count.{column}": file["num_records"] for column in columns}}
 
 
-def _with_day(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def with_day(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The rows with the column `day`, which the names of files have, in its place in a schema."""
     times = batch["time"].cast(pa.int64()).to_numpy(zero_copy_only=False)
     at = schema.get_field_index("day")
     arrays = batch.columns

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from tidings.events import TidingsError
+from tidings.events import Filter, TidingsError
 from tidings.protocol.messages import Event, Frame, Heard, Offer
 from tidings.protocol.requests import Answer, RequestBody
 
@@ -104,6 +104,18 @@ class Trimmed(msgspec.Struct, frozen=True):
     first: int
 
 
+class LogErased(msgspec.Struct, frozen=True):
+    """What was to be erased in a log is gone from the disk."""
+
+    number: int
+    erased: int
+    """The events that are erased under this id, now or before; or that would be."""
+    last: int = 0
+    """The last tick where something is erased, by whatever erasure."""
+    problem: str = ""
+    """Why something may be left, if so."""
+
+
 class Span(msgspec.Struct, frozen=True):
     """What is kept of one of the node's own streams."""
 
@@ -138,6 +150,7 @@ Input: TypeAlias = (
     | Records
     | Unreadable
     | Trimmed
+    | LogErased
     | Heard
     | Recalled
 )
@@ -229,6 +242,24 @@ class Read(msgspec.Struct, frozen=True):
     limit: int
 
 
+class EraseLog(msgspec.Struct, frozen=True):
+    """Erase what a filter matches in a log, and answer with `LogErased` of the same number.
+
+    In the place of each event up to a tick that is erased stands one that says only that it was:
+    see `delivery.erased`. The answer comes when that would survive a crash, and nothing of what was
+    erased is left in the store. It may take long: whatever else is to be done goes on meanwhile.
+    """
+
+    number: int
+    stream: str
+    upto: int
+    filter: Filter
+    id: str
+    """Of the erasure."""
+    is_dry: bool = False
+    """Only count."""
+
+
 class Recall(msgspec.Struct, frozen=True):
     """Answer with `Recalled` of the same number, once all that came before is stored."""
 
@@ -247,5 +278,6 @@ Effect: TypeAlias = (
     | Append
     | Raise
     | Read
+    | EraseLog
     | Recall
 )

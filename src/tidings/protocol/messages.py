@@ -262,6 +262,34 @@ class Inquired(msgspec.Struct, frozen=True, array_like=True, tag=71):
     """Which of them the sender may be about to keep: ask again."""
 
 
+class EraseAt(msgspec.Struct, frozen=True, array_like=True, tag=72):
+    """Erase what a filter matches in all logs of a stream's own node. It goes there."""
+
+    stream: str
+    id: str
+    filter: Filter
+    is_dry: bool
+    number: int
+    """The asking node's number for this question, which the answer repeats."""
+    path: tuple[str, ...]
+    """The nodes it came by, the asking one first."""
+    is_barrier: bool = False
+    """All logs are done: only answer, behind what was on its way."""
+
+
+class ErasedAt(msgspec.Struct, frozen=True, array_like=True, tag=73):
+    """The answer to an `EraseAt`. It goes back by the same way."""
+
+    number: int
+    path: tuple[str, ...]
+    erased: dict[str, int]
+    """Of each stream of the node, how many events were erased, or would be."""
+    upto: dict[str, int]
+    """Of each stream of the node, the last tick where something is erased."""
+    problem: str = ""
+    """Why something may be left there, if so."""
+
+
 class Doubt(msgspec.Struct, frozen=True, array_like=True, tag=54):
     """What readers were told may be wrong: see `Doubtful`."""
 
@@ -370,5 +398,7 @@ Body: TypeAlias = (
     | Surveyed
     | Charge
     | Charged
+    | EraseAt
+    | ErasedAt
     | Doubt
 )

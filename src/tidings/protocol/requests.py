@@ -7,6 +7,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 import msgspec
 
 from tidings.events import Filter, Notification
+from tidings.protocol.epochs import broker_of
 
 ACCESS: Final = "access"
 """The id of a refusal to let a client or broker in, which need not try again as it is."""
@@ -191,6 +192,21 @@ class Adjust(msgspec.Struct, frozen=True, array_like=True, tag=13):
     """Whether it is told nothing from now on, until it is told otherwise."""
 
 
+class Erase(msgspec.Struct, frozen=True, array_like=True, tag=75):
+    """Erase what the filter matches and was published before this, at every broker that is reached.
+
+    It is answered by `Erasure`, at first for those that have answered so far. To ask again under
+    the same id is to ask once.
+    """
+
+    id: str
+    filter: Filter
+    reason: str = ""
+    """What the record of the erasure says of it, if anything."""
+    is_dry: bool = False
+    """Erase nothing: only count."""
+
+
 RequestBody: TypeAlias = (
     Attach
     | Subscribe
@@ -204,6 +220,7 @@ RequestBody: TypeAlias = (
     | Detach
     | ListDurables
     | Adjust
+    | Erase
 )
 
 
@@ -349,6 +366,53 @@ class Warned(msgspec.Struct, frozen=True, array_like=True, tag=30):
     reason: str
 
 
+class Erasure(msgspec.Struct, frozen=True, array_like=True, tag=36):
+    """The answer to `Erase`: what was erased, and who could not be reached.
+
+    >>> report = Erasure("erase-1", {"paris": 3, "paris~2": 1, "rome": 0}, unreached=("oslo",))
+    >>> report.count, report.reached, report.is_complete
+    (4, ['paris', 'rome'], False)
+    """
+
+    id: str
+    erased: dict[str, int] = {}
+    """Of each stream, how many events were erased, or would be."""
+    upto: Cursor = {}
+    """Of each stream, the last tick where something is erased, by whatever erasure; or 0."""
+    unreached: tuple[str, ...] = ()
+    """The brokers that may have events of the sort, and could not be asked."""
+    problems: dict[str, str] = {}
+    """Of a broker, why something may be left there."""
+    record: str = ""
+    """The id of the event that tells of the erasure, once it is published."""
+    is_done: bool = True
+    """Whether all who can be reached have answered."""
+
+    @property
+    def count(self) -> int:
+        """How many events were erased, or would be."""
+        return sum(self.erased.values())
+
+    @property
+    def reached(self) -> list[str]:
+        """The brokers that have answered."""
+        return sorted({*map(broker_of, self.erased)})
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing is left at any broker that is known."""
+        return self.is_done and not self.unreached and not self.problems
+
+
 Answer: TypeAlias = (
-    Accepted | Refused | Resend | Progress | Missed | Interest | Doubtful | Durables | Warned
+    Accepted
+    | Refused
+    | Resend
+    | Progress
+    | Missed
+    | Interest
+    | Doubtful
+    | Durables
+    | Warned
+    | Erasure
 )

@@ -29,6 +29,8 @@ from tidings.protocol import (
     Detach,
     Doubtful,
     Drained,
+    Erase,
+    Erasure,
     Event,
     Full,
     Interest,
@@ -98,6 +100,8 @@ class Client:
         """Whether it keeps what it hears; a client in a long run may only count it."""
         self.count = self.published = 0
         self.refused: list[Refused] = []
+        self.erasures: dict[str, Erasure] = {}
+        """What it was told of those that it has asked for, by id."""
         self.durables: dict[str, Durable] = {}
         """What it remembers for ever: the names of durable subscriptions it has."""
         self._connection = self._attempts = 0
@@ -107,6 +111,8 @@ class Client:
         self._forget()
 
     def _forget(self) -> None:
+        self._erasing: dict[str, Erase] = {}
+        """What it has asked for, until it is done."""
         self.readings: dict[str, Reading] = {}
         self._over: set[str] = set()
         """The subscriptions and watches that have ended for the broker, too."""
@@ -249,6 +255,8 @@ class Client:
         )
         for id, filter_ in self.advertisements.items():
             self._ask(Advertise(id, filter_))
+        for erase in self._erasing.values():
+            self._ask(erase)
         for reading in list(self.readings.values()):
             self._resume(reading)
         for id, (filter_, _) in self.watches.items():
@@ -396,6 +404,15 @@ class Client:
             self.checks.said(self.at, self.instance, numbered)
         if batch:
             self._ask(Publish(first, batch))
+
+    def erase(self, filter: Filter | str, *, is_dry: bool = False) -> str:
+        """Have something erased at all brokers that can be reached; the id of that."""
+        body = Erase(f"erase-{self.name}-{len(self.erasures)}", _filter(filter), "", is_dry)
+        self.erasures[body.id] = Erasure(body.id, is_done=False)
+        self._erasing[body.id] = body
+        self.checks.logs.asks(body)
+        self._ask(body)
+        return body.id
 
     def advertise(self, filter: Filter | str, *, id: str = "") -> str:
         """Say what will be published; the id is for `unadvertise`."""
@@ -546,6 +563,11 @@ class Client:
                 self._attached(answer)
             case Accepted(id="publish"):
                 self._kept(answer.number)
+            case Erasure():
+                self.checks.logs.erased(answer)
+                self.erasures[answer.id] = answer
+                if answer.is_done:
+                    self._erasing.pop(answer.id, None)
             case Accepted():
                 self._accepted(answer)
             case Refused(id="session"):

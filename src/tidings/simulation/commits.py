@@ -17,7 +17,18 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, Final
 
-from tidings.protocol import Append, Damaged, Effect, Event, Raise, Read, Recall, Store, Sync
+from tidings.protocol import (
+    Append,
+    Damaged,
+    Effect,
+    EraseLog,
+    Event,
+    Raise,
+    Read,
+    Recall,
+    Store,
+    Sync,
+)
 from tidings.simulation.store import MemoryStore
 
 _LAZY: Final = 0.1
@@ -106,7 +117,7 @@ class Commits:
                 batch.must_sync = True
             elif isinstance(effect, Sync):
                 batch.must_sync = True
-            elif isinstance(effect, Read | Recall):
+            elif isinstance(effect, Read | Recall | EraseLog):
                 batch.reads.append(effect)
             else:
                 batch.out.append(effect)

@@ -75,6 +75,8 @@ class Course:
         self.filter, self.start = filter, start
         self.asked = start
         """Where it was to begin, whatever was known of it; a crash may make that unknown again."""
+        self.begun = checks.simulation.now
+        """When it was asked for."""
         self.position: Cursor = {}
         self.durable: Durable | None = None
         self.is_unlike = False
@@ -128,6 +130,8 @@ class Course:
         stream, tick = event.stream, event.tick
         if not self.checks.truth.is_true(event):
             self._fail(f"{what}, which is not in the log")
+        if self.checks.logs.is_gone(event, self.begun):
+            self._fail(f"{what}, which was erased before it began")
         if not self.filter.matches(event.notification):
             self._fail(f"{what}, which it does not want")
         position = self.position.get(stream)
@@ -163,7 +167,8 @@ class Course:
             self.position[stream] = max(tick, self.position.get(stream, tick))
 
     def _check_missed(self, said: Missed) -> None:
-        least, most, gone = 0, self.checks.logs.lost(self.filter), 0
+        least, gone = 0, 0
+        most = self.checks.logs.lost(self.filter) + self.checks.logs.erased_of(self.filter)
         for stream, tick in said.cursor.items():
             lowest, highest = self._behind(stream)
             gone += self.checks.gone(stream, self.position.get(stream, 0), tick)

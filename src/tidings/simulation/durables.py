@@ -193,7 +193,8 @@ class Durable:
         for stream in self.checks.truth.streams:
             lowest, highest = self.checks.truth.bounds(tenure.start, stream)
             end = self.checks.truth.end(stream)
-            kept = [t for t in tenure.kept.get(stream, []) if t <= end]
+            gone = self.checks.logs.may_be_gone
+            kept = [t for t in tenure.kept.get(stream, []) if t <= end and not gone(stream, t)]
             right = self.checks.truth.matching(tenure.filter, stream, int(lowest))
             needed = [t for t in right if t > highest]
             if kept != right[len(right) - len(kept) :] or len(kept) < len(needed):

@@ -405,6 +405,8 @@ class Guarantees:
             flows = reading.flows.values()
             if delivery.subscriptions.homes._searches:
                 self.fail(f"{name} still looks for durable names at rest")
+            if delivery.erasing.is_busy:
+                self.fail(f"{name} still erases at rest")
             if len(delivery.fetching) or delivery.logs.reads or reading.telling.starting:
                 self.fail(f"{name} is still fetching at rest")
             if any(f.fetch or f.probe or f.waiting or f.probing for f in flows):

@@ -173,6 +173,9 @@ class Play:
     def _client_unadvertise(self, who: Client, step: Step) -> None:
         who.unadvertise(step.id)
 
+    def _client_erase(self, who: Client, step: Step) -> None:
+        who.erase(step.filter)
+
     def _client_watch(self, who: Client, step: Step) -> None:
         who.watch(step.filter, id=step.id)
 

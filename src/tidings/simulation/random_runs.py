@@ -45,11 +45,15 @@ def random_scenario(
     faults: str = "all",
     steps: int = 60,
     duration: float = 20.0,
+    erases: bool = False,
 ) -> Scenario:
-    """A scenario of this many steps; the same for the same arguments."""
+    """A scenario of this many steps; the same for the same arguments.
+
+    With `erases`, clients have events erased now and then.
+    """
     random = Random(f"{seed} {faults} {steps}")
     drawn = _Steps(random, Scenario(network=dict(network), settings=settings))
-    kinds = _kinds(faults, settings)
+    kinds = _kinds(faults, settings) | ({"erase": 4.0} if erases else {})
     later: list[Step] = []
     begin = _QUIET if faults == DAMAGE else 0.2
     end = begin + duration
@@ -222,6 +226,7 @@ _FIELDS: Final[dict[str, Callable[[_Steps], dict[str, Any]]]] = {
         "id": s._one("v", "w"),
         "filter": s._one(_narrow, random_filter)(s._random),
     },
+    "erase": lambda s: {"filter": s._one(_narrow, random_filter)(s._random)},
     "unwatch": lambda s: {"id": s._one("v", "w")},
     "join": _Steps._node,
     "hop": _Steps._node,

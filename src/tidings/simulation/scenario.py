@@ -66,6 +66,7 @@ ACTIONS = {
     "take": "`client` takes over a durable name from another one",
     "hop": "the connection of `client` breaks, and it goes on at `node`",
     "ack": "`client` acknowledges what it has heard; with `number`, what it had the last time",
+    "erase": "`client` has what `filter` matches erased at all brokers that can be reached",
     "watch": "`client` wants to know under `id` whether somebody wants `filter`",
     "unwatch": "`client` takes the watch `id` back",
     "stall": "`client` does not read",
@@ -93,7 +94,7 @@ ACTIONS = {
 
 _LOGGED: Final = {
     *("again", "take", "ack", "hang", "split", "stall", "drain", "watch", "unwatch"),
-    *("slow", "fail", "trim", "spoil", "back"),
+    *("slow", "fail", "trim", "spoil", "back", "erase"),
 }
 """Actions for which events must be kept."""
 

@@ -17,6 +17,7 @@ from random import Random
 from statistics import fmean
 from typing import Any, Final
 
+from tidings.delivery.erased import Eraser, is_erased
 from tidings.delivery.subscriptions import Subscriptions
 from tidings.events import TidingsError
 from tidings.node import Node, Settings
@@ -28,10 +29,12 @@ from tidings.protocol import (
     Deliver,
     Disconnect,
     Effect,
+    EraseLog,
     Event,
     Input,
     LinkDown,
     LinkUp,
+    LogErased,
     Read,
     Recall,
     Recalled,
@@ -50,6 +53,8 @@ from tidings.protocol.epochs import broker_of
 from tidings.protocol.messages import (
     Charge,
     Charged,
+    EraseAt,
+    ErasedAt,
     Fetch,
     Fetched,
     Frame,
@@ -77,6 +82,8 @@ from tidings.simulation.violation import Violation
 _READING: Final = (
     Charge,
     Charged,
+    EraseAt,
+    ErasedAt,
     Fetch,
     Fetched,
     Surveyed,
@@ -89,6 +96,8 @@ _READING: Final = (
 )
 _AT_ONCE: Final = (Wake, Connect, Disconnect)
 """Effects that wait for no commit."""
+_PIECE: Final = 8
+"""Events of a log among which is erased at a time."""
 
 
 @dataclass(frozen=True)
@@ -385,6 +394,8 @@ class Simulation:
             self._carry_out(name, effects)
             return
         for effect in effects:
+            if isinstance(effect, EraseLog) and not effect.is_dry:
+                self.guarantees.logs.erasing(effect)
             if isinstance(effect, _AT_ONCE):
                 self._carry_out(name, [effect])
             elif isinstance(effect, Deliver | Reply) and effect.session in self.lines:
@@ -411,6 +422,8 @@ class Simulation:
                 self._read(name, effect)
             elif effect.__class__ is Recall:
                 self._recall(name, effect)
+            elif effect.__class__ is EraseLog:
+                self._erase(name, effect)
             elif effect.__class__ is Sync:
                 self.stores[name].sync()
             elif effect.__class__ is Connect:
@@ -430,6 +443,28 @@ class Simulation:
             lambda: found.append(self.stores[name].read(read)),
             answer=lambda: self._handle(name, found[0]),
         )
+
+    def _erase(self, name: str, effect: EraseLog) -> None:
+        """Erase piece by piece, and answer when all is done, unless the node is another by then."""
+        node, store, eraser = self.nodes[name], self.stores[name], Eraser(effect.filter, effect.id)
+        at = self.now
+
+        def do(what: Callable[[], None], _: Any) -> None:
+            if self.nodes.get(name) is node:
+                what()
+
+        def answer() -> None:
+            log = store.logs[effect.stream][store.firsts[effect.stream] - 1 : effect.upto]
+            done = eraser.matches if effect.is_dry else eraser.has_erased
+            last = max((event.tick for event in log if is_erased(event)), default=0)
+            self._handle(name, LogErased(effect.number, sum(map(done, log)), last))
+
+        for first in range(1, effect.upto + 1, _PIECE):
+            at += self.random.random() * self.reading
+            ticks = range(first, min(first + _PIECE, effect.upto + 1))
+            if not effect.is_dry:
+                self.carry(at, do, partial(store.erase, effect.stream, ticks, eraser))
+        self.carry(at, do, answer)
 
     def _look(self, name: str, *looks: Callable[[], None], answer: Callable[[], None]) -> None:
         """Look at what is stored, and answer later, unless the node is somebody else by then.
@@ -532,7 +567,7 @@ class Simulation:
     def _transmit(self, channel: Channel, packet: Frame | Offer) -> None:
         if self.commits and packet.__class__ is Frame:
             self.fetching += isinstance(packet.body, _READING)
-            if packet.body.__class__ is Event:
+            if packet.body.__class__ is Event and not is_erased(packet.body):
                 self.guarantees.passed(packet.body)
         conditions = channel.conditions
         if not channel.is_up or channel.is_silent:

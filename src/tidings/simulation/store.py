@@ -8,11 +8,14 @@ from itertools import takewhile
 from random import Random
 from typing import Any, Final
 
+from tidings.delivery.erased import Eraser
 from tidings.protocol import Damaged, Event, Read, Records, Span, Unreadable
 from tidings.protocol.epochs import stream_name
 
 _RAISE: Final = "~"
 """Stands in the place of a key where an epoch begins."""
+_ERASE: Final = "~erased"
+"""Stands in the place of a key where events have made room for others of their ticks."""
 
 
 class MemoryStore:
@@ -130,6 +133,13 @@ class MemoryStore:
     def _is_sound(self, event: Event) -> bool:
         return (event.stream, event.tick) not in self._spoilt
 
+    def erase(self, stream: str, ticks: range, eraser: Eraser) -> None:
+        """Put tombstones in the places of what is to be erased among these ticks."""
+        log = [event for tick in ticks for event in self.logs[stream][tick - 1 : tick]]
+        erased = [eraser.tombstone(event) for event in log if eraser.matches(event)]
+        if erased:
+            self._keep([(_ERASE, erased)])
+
     def trim(self, stream: str, first: int) -> None:
         """Keep a log from this tick on only."""
         self.firsts[stream] = max(self.firsts[stream], min(first, len(self.logs[stream]) + 1))
@@ -153,6 +163,9 @@ class MemoryStore:
             self.logs[value] = []
             self.ever.setdefault(value, [])
             self.firsts.setdefault(value, 1)
+        elif key == _ERASE:
+            for event in value:
+                self.logs[event.stream][event.tick - 1] = event
         elif value is None:
             self.content.pop(key, None)
         else:

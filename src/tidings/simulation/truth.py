@@ -11,8 +11,9 @@ from collections.abc import Collection, Iterable
 from math import inf
 from typing import TYPE_CHECKING, Protocol
 
+from tidings.delivery.erased import Eraser, is_erased
 from tidings.events import Filter, Notification
-from tidings.protocol import Event
+from tidings.protocol import Erase, EraseLog, Erasure, Event
 from tidings.protocol.epochs import broker_of, epoch_of
 from tidings.protocol.requests import Cursor
 
@@ -45,11 +46,56 @@ class Truth(Protocol):
         """A subscription may begin behind the first tick, and must behind the second."""
 
 
+class _Erasure:
+    """What need not be heard any more since somebody wants it erased."""
+
+    def __init__(self, filter: Filter, id: str) -> None:
+        self.eraser = Eraser(filter, id)
+        self.upto: Cursor = {}
+        """Of the streams of nodes that were reached: what comes later must be heard."""
+        self.done = inf
+        """When that was answered: whoever asks later must not hear it."""
+
+    def covers(self, event: Event) -> bool:
+        """Whether an event may be gone."""
+        return event.tick <= self.upto.get(event.stream, inf) and self.eraser.matches(event)
+
+
 class Logs:
     """What nodes keep, and what they kept once."""
 
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation
+        self._erasures: dict[str, _Erasure] = {}
+
+    def asks(self, body: Erase) -> None:
+        """A client wants something erased."""
+        if not body.is_dry:
+            self._erasures.setdefault(body.id, _Erasure(body.filter, body.id))
+
+    def erasing(self, effect: EraseLog) -> None:
+        """A node is about to erase in a log."""
+        self.asks(Erase(effect.id, effect.filter))
+        erasure = self._erasures[effect.id]
+        before = erasure.upto.get(effect.stream, 0)
+        erasure.upto[effect.stream] = max(before, effect.upto)
+
+    def erased(self, answer: Erasure) -> None:
+        """A client is told that it was done."""
+        erasure = self._erasures.get(answer.id)
+        if erasure is not None and answer.is_done:
+            erasure.done = min(erasure.done, self._simulation.now)
+            for stream, tick in self.lengths().items():
+                erasure.upto.setdefault(stream, tick)
+
+    def is_gone(self, event: Event, asked: float) -> bool:
+        """Whether who has asked at a time must not hear an event, since it was erased before."""
+        return any(
+            each.done <= asked
+            and each.covers(event)
+            and any(map(each.eraser.has_erased, self._log(event.stream)[event.tick - 1 :][:1]))
+            for each in self._erasures.values()
+        )
 
     @property
     def streams(self) -> Collection[str]:
@@ -70,7 +116,18 @@ class Logs:
         self, filter: Filter, stream: str, since: int, upto: int | None = None
     ) -> list[int]:
         log = self._log(stream)[max(since, 0) : upto]
-        return [e.tick for e in log if filter.matches(e.notification)]
+        found = [e for e in log if filter.matches(e.notification)]
+        if self._erasures:
+            found = [e for e in found if not (is_erased(e) or self._may_be_gone(e))]
+        return [e.tick for e in found]
+
+    def may_be_gone(self, stream: str, tick: int) -> bool:
+        """Whether somebody wanted an event erased, so that it need not be heard."""
+        ever = self._simulation.stores[broker_of(stream)].ever[stream]
+        return bool(self._erasures) and self._may_be_gone(ever[tick - 1])
+
+    def _may_be_gone(self, event: Event) -> bool:
+        return any(each.covers(event) for each in self._erasures.values())
 
     def _log(self, stream: str) -> list[Event]:
         return self._simulation.log(stream) if stream in self.streams else []
@@ -107,6 +164,14 @@ class Logs:
         stores = self._simulation.stores.values()
         ends = [each.ever[s][len(log) :] for each in stores for s, log in each.logs.items()]
         return sum(filter.matches(event.notification) for end in ends for event in end)
+
+    def erased_of(self, filter: Filter) -> int:
+        """Matching events that need not be heard since somebody wanted them erased."""
+        if not self._erasures:
+            return 0
+        evers = [ever for each in self._simulation.stores.values() for ever in each.ever.values()]
+        wanted = [e for ever in evers for e in ever if filter.matches(e.notification)]
+        return sum(map(self._may_be_gone, wanted))
 
     def can_be_read(self, stream: str, tick: int) -> bool:
         """Whether an event is kept, and sound."""

@@ -5,6 +5,7 @@
     store = "/var/lib/tidings"
     metrics = "127.0.0.1:9411"
     deliverers = ["pipeline"]            # who may run `tidings pipeline deliver` here
+    erasers = ["privacy"]                # who may run `tidings erase` here
     schema = "schema.toml"               # which attributes there are
     [neighbours]
     london = "london.example:7411"       # or tidings+tls://…, or {address = "…", role = "child"}
@@ -156,6 +157,9 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     deliverers: list[str] = []
     """Principals that may publish copies for bulk subscribers, as `tidings pipeline deliver` does.
     Without tokens and certificates, all clients may."""
+    erasers: list[str] = []
+    """Principals that may erase events, as `tidings erase` does. Without tokens and certificates,
+    all clients may."""
     limits: ClientLimits = ClientLimits()
     retention: Retention = Retention()
 

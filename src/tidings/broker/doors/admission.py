@@ -45,6 +45,7 @@ class Admission:
         authorities: Authorities,
         neighbours: Collection[str],
         deliverers: Collection[str] = (),
+        erasers: Collection[str] = (),
     ) -> None:
         """`tokens` says which are known now; None if none are asked for."""
         self._broker = broker
@@ -52,6 +53,7 @@ class Admission:
         self._authorities = authorities
         self._neighbours = neighbours
         self._deliverers = deliverers
+        self._erasers = erasers
 
     def admit(self, hello: Hello, shown: Shown | None, now: float) -> Admitted:
         """Who says this, or `UnwelcomeError`."""
@@ -73,7 +75,18 @@ class Admission:
 
         Where clients need not say who they are, all may.
         """
-        return principal in self._deliverers or not self._asks_clients
+        return principal in self._deliverers or self._asks_nobody
+
+    def may_erase(self, principal: str) -> bool:
+        """Whether a principal may erase events, whoever has published them.
+
+        Where neither tokens nor certificates are asked for, all may.
+        """
+        return principal in self._erasers or self._asks_nobody
+
+    @property
+    def _asks_nobody(self) -> bool:
+        return not self._asks_clients
 
     @property
     def _asks_clients(self) -> bool:

@@ -28,6 +28,7 @@ from tidings.delivery.copies import (
     is_of_copies_only,
     is_owned,
 )
+from tidings.delivery.erased import RESERVED
 from tidings.events import Filter, Notification, Schema
 from tidings.protocol import (
     Acknowledge,
@@ -37,6 +38,7 @@ from tidings.protocol import (
     Declined,
     Detach,
     Drained,
+    Erase,
     Full,
     ListDurables,
     Publish,
@@ -63,6 +65,10 @@ _LONGEST_NAME: Final = 256
 """Characters that the name of a durable or a bulk subscription may have."""
 _MOST_ELSEWHERE: Final = 64
 """Brokers that a client may name as those that may have kept something."""
+_LONGEST_ID: Final = 64
+"""Characters of the id of an erasure, which every tombstone has."""
+_LONGEST_REASON: Final = 1_000
+"""Characters of what the record of an erasure says of it."""
 _BURST: Final = 1.0
 """Seconds by which a client may be ahead of its rate."""
 
@@ -80,6 +86,7 @@ class ClientSession:
         limits: ClientLimits,
         may_deliver: bool,
         schema: Schema | None,
+        may_erase: bool,
     ) -> None:
         """`schema` says which attributes there are, if that is known."""
         self.name = f"{principal}/{name}"
@@ -89,7 +96,7 @@ class ClientSession:
         self._watched: dict[str, Filter] = {}
         """The filter of each of its watches, by id."""
         self._principal = principal
-        self._may_deliver = may_deliver
+        self._may_deliver, self._may_erase = may_deliver, may_erase
         self._schema = schema
         self._connection = connection
         self._host = host
@@ -112,6 +119,7 @@ class ClientSession:
             Copy: self._copy,
             ListDurables: self._inquire,
             Adjust: self._adjust,
+            Erase: self._erase,
             Ping: self._ping,
             Pong: _ignore,
         }
@@ -184,7 +192,7 @@ class ClientSession:
         most = self._limits.attributes
         for notification in notifications:
             attributes = notification.attributes
-            if len(attributes) > most or FOR in attributes or BULK in attributes:
+            if len(attributes) > most or not _OURS.isdisjoint(attributes):
                 self._publish_some(body)
                 return
         self._host.handle(Request(self.session, body, time()))
@@ -223,13 +231,19 @@ class ClientSession:
         most, attributes = self._limits.attributes, notification.attributes
         if len(attributes) > most:
             return f"a notification has at most {most} attributes, not {len(attributes)}"
+        for name in RESERVED:
+            if name in attributes:
+                return (
+                    f"only brokers publish the attribute {name}, where events were erased: give "
+                    "yours another name"
+                )
         if FOR in attributes and not self._may_deliver:
             return self._no_deliverer()
-        name = attributes.get(BULK)
-        if isinstance(name, str) and not is_owned(self._principal, name):
+        bulk = attributes.get(BULK)
+        if isinstance(bulk, str) and not is_owned(self._principal, bulk):
             own = addressee(self._principal, "NAME")
             return (
-                f"the bulk subscription {name[:64]!r} is not yours: those of {self._principal} are "
+                f"the bulk subscription {bulk[:64]!r} is not yours: those of {self._principal} are "
                 f"called {own}" + (", without any `/`" if own == "NAME" else "")
             )
         return None
@@ -388,6 +402,24 @@ class ClientSession:
         if refusal is not None:
             self._refuse(body.id, refusal)
 
+    def _erase(self, body: Erase) -> None:
+        if not self._is_readable(body.id, body.filter):
+            return
+        if not self._may_erase:
+            self._refuse(
+                body.id,
+                f"{self._principal} may not erase events; to let it, the broker's configuration "
+                f'has to name it: erasers = ["{self._principal}"]',
+            )
+        elif len(body.id) > _LONGEST_ID or len(body.reason) > _LONGEST_REASON:
+            self._refuse(
+                body.id[:_LONGEST_ID],
+                f"the id of an erasure has at most {_LONGEST_ID} characters, and the reason "
+                f"{_LONGEST_REASON:,}",
+            )
+        else:
+            self._pass_on(body)
+
     def _ping(self, body: Ping) -> None:
         self._host.post(self._connection, Pong(body.number))
 
@@ -399,6 +431,10 @@ def _is_possible(body: Publish) -> bool:
         and max(map(len, body.ids)) <= LONGEST_ID
         and len(body.elsewhere) <= _MOST_ELSEWHERE
     )
+
+
+_OURS: Final = frozenset({FOR, BULK, *RESERVED})
+"""Attributes that mean something here."""
 
 
 def _ignore(_: Any) -> None:

@@ -162,6 +162,7 @@ class Gate:
             limits=self._limits,
             may_deliver=self._admission.may_deliver(principal),
             schema=self._schema,
+            may_erase=self._admission.may_erase(principal),
         ).open()
 
     def _let_broker_in(self, connection: Connection, hello: Hello) -> None:

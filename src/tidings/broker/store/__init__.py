@@ -5,7 +5,7 @@ here knows of sockets or of the node. The host sees a `Disk`, which `SQLiteStore
 """
 
 from tidings.broker.store.database import DisorderError, LogDamageError, StoreError
-from tidings.broker.store.disk import Disk
+from tidings.broker.store.disk import Disk, Erased
 from tidings.broker.store.sqlite import SQLiteStore
 
-__all__ = ["Disk", "DisorderError", "LogDamageError", "SQLiteStore", "StoreError"]
+__all__ = ["Disk", "DisorderError", "Erased", "LogDamageError", "SQLiteStore", "StoreError"]

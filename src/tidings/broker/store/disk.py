@@ -3,9 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from tidings.protocol import Event, Span
+
+
+class Eraser(Protocol):
+    """What is to be erased, and what takes its place."""
+
+    def matches(self, event: Event) -> bool:
+        """Whether an event is to be erased."""
+
+    def has_erased(self, event: Event) -> bool:
+        """Whether an event is what stands in the place of one that this has erased."""
+
+    def is_erased(self, event: Event) -> bool:
+        """Whether an event stands in the place of one that was erased, by whomever."""
+
+    def tombstone(self, event: Event) -> Event:
+        """What stands in the place of an event: one of the same tick and time."""
+
+
+class Erased(NamedTuple):
+    """What an erasure has found in a log."""
+
+    erased: int
+    """The events that are erased by it, now or before; or that would be."""
+    last: int = 0
+    """The last tick where something is erased, by whatever erasure."""
+    damaged: tuple[tuple[int, int], ...] = ()
+    """Ticks that cannot be read, from the first to the last: nobody knows what is in them."""
 
 
 class Disk(Protocol):
@@ -84,6 +111,14 @@ class Disk(Protocol):
         last of the current stream, so that no tick is used twice. The first tick that is kept
         of the current stream is returned. To be called from time to time even if nothing is to
         be forgotten: it also mends `trouble` where it can.
+        """
+
+    def erase(self, stream: str, eraser: Eraser, *, upto: int, is_dry: bool = False) -> Erased:
+        """Put tombstones in the places of events up to a tick; or only count these, if `is_dry`.
+
+        Afterwards nothing of them is left in the files of the store, also of those that were
+        trimmed before, and that would survive a crash. If it raises, some may be erased, and it
+        may be tried again. It takes a while, in which all else goes on.
         """
 
     def close(self) -> None:

@@ -10,7 +10,7 @@ import msgspec
 from tidings.broker.store.seals import Damage, seal, unseal
 from tidings.events import TidingsError
 from tidings.protocol import Event
-from tidings.protocol.wire import pack, unpack
+from tidings.protocol.runs import pack, unpack, unpack_runs
 
 OVERHEAD: Final = 64
 """Bytes that a row takes up besides its events, about."""
@@ -51,6 +51,16 @@ class LogRow(msgspec.Struct, frozen=True, array_like=True):
         if not events or (events[0].tick, events[-1].tick) != (self.first, self.last):
             raise Damage(f"the events from {self.first} on are not what was written")
         return events
+
+
+def rewritten(row: LogRow, events: Sequence[Event]) -> LogRow:
+    """A row with other events of the same ticks and times.
+
+    What it says of the size of the log stays: the rows behind it count on that.
+    """
+    label = (row.epoch, row.first, row.last, row.first_time, row.last_time, row.until)
+    publishers = [run.publisher for run in unpack_runs(row.block()) for _ in run.rows]
+    return LogRow(*label, seal(pack(events, publishers), *label))
 
 
 def row_of(row: tuple[Any, ...]) -> LogRow:

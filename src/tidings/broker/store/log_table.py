@@ -57,6 +57,14 @@ def append(connection: sqlite3.Connection, rows: Sequence[LogRow]) -> None:
     )
 
 
+def rewrite(connection: sqlite3.Connection, rows: Sequence[LogRow]) -> None:
+    """Put other events into rows, of the same ticks and times; not into those that have gone."""
+    connection.executemany(
+        "UPDATE log SET events = ? WHERE place = ? AND last = ?",
+        [(r.content, _place(r.epoch, r.first), r.last) for r in rows],
+    )
+
+
 def rows_at_tick(
     connection: sqlite3.Connection, epoch: int, tick: int, limit: int, *, size: int = _READ_BYTES
 ) -> list[LogRow]:

@@ -15,12 +15,13 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from tidings.broker.store import about, database, identity, log_table
+from tidings.broker.store import about, database, erasing, identity, log_table
 from tidings.broker.store import mark as marks
 from tidings.broker.store.about import End
 from tidings.broker.store.ballast import Ballast
 from tidings.broker.store.continuity import Found, all_closed, doubt, warning
 from tidings.broker.store.database import DisorderError, LogDamageError, StoreError
+from tidings.broker.store.disk import Erased, Eraser
 from tidings.broker.store.identity import Identity
 from tidings.broker.store.log_rows import LogRow, rows_of
 from tidings.broker.store.mark import Head, Mark
@@ -205,6 +206,53 @@ class SQLiteStore:
             if self._mark.trouble:
                 self._mark.move(self._head)
         return self._spans[self._stream].first
+
+    def erase(self, stream: str, eraser: Eraser, *, upto: int, is_dry: bool = False) -> Erased:
+        span, epoch = self._span(stream), epoch_of(stream)
+        at, end = span.first - 1, min(upto, span.last)
+        count = last = 0
+        damaged: list[tuple[int, int]] = []
+        while at < end:
+            with self._explained(), self._pool.lend() as connection:
+                piece = erasing.look(connection, epoch, stream, eraser, since=at, end=end)
+            at, count, last = piece.upto, count + piece.erased, piece.last or last
+            if piece.damaged is not None:
+                damaged.append(piece.damaged)
+            if piece.rows and not is_dry:
+                self._rewrite(piece.rows)
+            time.sleep(_PAUSE)
+        if not is_dry:
+            self._scrub()
+        return Erased(count, last, tuple(damaged))
+
+    def _rewrite(self, rows: Sequence[LogRow]) -> None:
+        with self._writing, self._explained(writing=True):
+            self._check_open()
+            self._writer.overwrite(lambda connection: log_table.rewrite(connection, rows))
+
+    def _scrub(self) -> None:
+        """Leave nothing of what was deleted in any file, neither now nor before."""
+        while self._scrub_some():
+            time.sleep(_PAUSE)
+        end = time.monotonic() + database.PATIENCE
+        while not self._empty_journal():
+            if time.monotonic() > end:
+                raise StoreError(
+                    f"{self._path}: another program has been reading it for "
+                    f"{database.PATIENCE:.0f} seconds, as a backup does, and what was erased is "
+                    "still in its journal."
+                )
+            time.sleep(_PAUSE)
+
+    def _scrub_some(self) -> bool:
+        with self._writing, self._explained(writing=True):
+            self._check_open()
+            return self._writer.scrub()
+
+    def _empty_journal(self) -> bool:
+        with self._writing, self._explained(writing=True):
+            self._check_open()
+            return self._writer.empty_journal()
 
     def close(self) -> None:
         with self._writing:

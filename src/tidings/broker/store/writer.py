@@ -64,6 +64,25 @@ class Writer:
         self._checkpoint()  # which is when the file is cut
         return self._pragma("freelist_count") < free
 
+    def overwrite(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
+        """Do the work as one transaction that overwrites with zeros whatever it deletes."""
+        self._connection.execute("PRAGMA secure_delete = ON")
+        try:
+            return self.transact(work)
+        finally:
+            self._connection.execute("PRAGMA secure_delete = FAST")
+
+    def scrub(self) -> bool:
+        """Give some of the free pages back, which keep what was in them; whether any were left."""
+        free = self._pragma("freelist_count")
+        if free:
+            self._connection.executescript(f"PRAGMA incremental_vacuum({_VACUUM_PAGES})")
+        return self._pragma("freelist_count") < free
+
+    def empty_journal(self) -> bool:
+        """Write all of the journal to the database and cut it; False while somebody reads it."""
+        return self._checkpoint()
+
     def _attempt(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
         try:
             self._connection.execute("BEGIN IMMEDIATE")
@@ -86,12 +105,14 @@ class Writer:
             self._checkpoint()
             self._limit = self._journal_size() + _JOURNAL_BYTES
 
-    def _checkpoint(self) -> None:
+    def _checkpoint(self) -> bool:
         """Empty the journal into the database; while a reader takes long, a later time will do."""
+        is_busy = 1
         with contextlib.suppress(sqlite3.Error):  # what was committed is safe in the journal
             self._connection.execute("PRAGMA busy_timeout = 50")
-            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            ((is_busy, *_),) = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self._connection.execute(f"PRAGMA busy_timeout = {database.PATIENCE * 1000:.0f}")
+        return not is_busy
 
     def _journal_size(self) -> int:
         try:

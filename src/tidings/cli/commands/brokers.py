@@ -54,6 +54,7 @@ def up(
       metrics = "127.0.0.1:9411"         # for Prometheus
       deliverers = ["pipeline"]          # principals that may run `tidings pipeline deliver`
       schema = "schema.toml"             # subscribers are warned of other attributes
+      erasers = ["privacy"]              # principals that may run `tidings erase`
       drain = 10                         # seconds to finish when it is stopped
       [neighbours]                       # other brokers
       london = "london.example:7411"     # or tidings+tls://london.example:7411
@@ -346,6 +347,80 @@ def _typed(context: typer.Context, *names: str) -> str:
     sources = {name: context.get_parameter_source(name) for name in names}
     typed = [name for name, source in sources.items() if source and source.name == "COMMANDLINE"]
     return ", ".join(f"--{name.replace('_', '-')}" for name in typed)
+
+
+@commands.command()
+def erase(
+    filter: Annotated[str, argument("FILTER", "What is to be gone, in quotes.")],
+    url: Url = HERE,
+    token: Token = None,
+    token_file: TokenFile = None,
+    lakes: Annotated[
+        list[Path] | None, option("--lake DIR", "Erase in a lake, too; may be given again.")
+    ] = None,
+    only_lakes: Annotated[
+        bool, option("--only-lakes", "Ask no broker: erase only where --lake says.")
+    ] = False,
+    dry_run: Annotated[bool, option("--dry-run", "Only count what would be erased.")] = False,
+    yes: Annotated[bool, option("--yes", "Do not ask before it is done.")] = False,
+    reason: Annotated[
+        str, option("--reason TEXT", "What the record of the erasure says; for all to read.")
+    ] = "",
+    keep_files: Annotated[
+        bool, option("--keep-files", "Leave a lake's old files to those who read them now.")
+    ] = False,
+    authority: Authority = None,
+    certificate: Certificate = None,
+    key: Key = None,
+) -> None:
+    """Erase the events that a filter matches, wherever they are kept.
+
+    It counts them first, and asks. Then they are gone from the logs of all brokers that can be
+    reached, in whatever epoch, and from the lakes that are named: from memory, and from every byte
+    of their files. Their places stay, so that no id and no cursor is wrong, but nobody hears them:
+    no subscriber, no lake, no pipeline. What is published later is kept, though it matches, too.
+
+    Not reached are, and the report names them where it can: brokers that are down (run it again
+    when they are back, which does no harm), lakes that were not named, backups, and whatever
+    subscribers have made of what they heard.
+
+    The erasure is itself an event, {"tidings.erasure": ID, "erased": N, "by": ...}, with the
+    --reason. Of the filter it has only a digest, as that may itself say whose events these were.
+
+    Brokers that ask who somebody is let only those principals erase that their configuration
+    names: erasers = ["privacy"].
+
+    \b
+    Exit codes:
+      0  nothing that matches is left, as far as is known here
+      1  something may be left: the report says where; or the answer was no
+      2  nothing was erased: no broker, no access, or a wrong argument
+      130  Ctrl-C; what was erased by then stays so, and run again it goes on
+
+    \b
+    Examples:
+      tidings erase "customer = 'c-17'" --dry-run
+      tidings erase "customer = 'c-17'" --reason "request 4711"
+      tidings erase "customer = 'c-17'" --lake quotes --lake /srv/orders --yes
+      tidings erase "customer = 'c-17'" --lake copy-of-quotes --only-lakes
+    """
+    if only_lakes and not lakes:
+        raise typer.BadParameter("--only-lakes needs --lake DIR: where to erase")
+    if only_lakes and reason:
+        raise typer.BadParameter("--reason is for the record, which a broker publishes")
+    with failures_told():
+        from tidings.cli.erase import erase
+
+        code = erase(
+            filter,
+            None if only_lakes else login(url, token, token_file, authority, certificate, key),
+            lakes=lakes or [],
+            is_dry=dry_run,
+            is_sure=yes,
+            reason=reason,
+            keep_files=keep_files,
+        )
+    raise typer.Exit(code)
 
 
 @commands.command()

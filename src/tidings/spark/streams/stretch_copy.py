@@ -10,6 +10,7 @@ from typing import Final
 
 from tidings.client import Client, CursorTooOld
 from tidings.delivery.copies import FOR
+from tidings.delivery.erased import ERASED
 from tidings.events import Filter
 from tidings.lakes.layout import EVERYTHING
 from tidings.protocol.runs import Rows
@@ -55,7 +56,7 @@ class StretchCopy:
             stream, end = self._stretch.stream, self._stretch.end
             raise Gone(gap(stream, end, self.upto), end, self.upto)
         self.upto = rows.ticks[-1]
-        return _without_deliveries(rows)
+        return _ordinary(rows)
 
     async def _gathered(self) -> Rows:
         """A batch of what comes."""
@@ -86,10 +87,13 @@ class StretchCopy:
             await asyncio.wait([self._gathering])
 
 
-def _without_deliveries(rows: Rows) -> Rows:
-    if not any(map(contains, rows.records, repeat(FOR))):
+def _ordinary(rows: Rows) -> Rows:
+    """Without copies for bulk subscribers, and without tombstones."""
+    if not any(any(map(contains, rows.records, repeat(name))) for name in (FOR, ERASED)):
         return rows
-    kept = [n for n, record in enumerate(rows.records) if FOR not in record]
+    kept = [
+        n for n, record in enumerate(rows.records) if FOR not in record and ERASED not in record
+    ]
     return Rows(
         [rows.ticks[n] for n in kept],
         [rows.times[n] for n in kept],
