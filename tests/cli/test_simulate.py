@@ -354,7 +354,7 @@ def test_a_tree_that_is_not_agreed_on_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("duration = \n", "Invalid value (at line 1, column 12)"),
+        ("duration = \n", "line 1, column 12: Invalid value"),
         ('[network]\nkind = "lin"', "did you mean 'line'?"),
         (SMALL.replace("b2", "b7"), "step 1 (crash at 20 s): no node 'b7'; there are b0, b1"),
         (SMALL.replace("tree =", "tre ="), "settings: no field 'tre' (did you mean 'tree'?)"),
@@ -367,7 +367,7 @@ def test_a_wrong_scenario_is_an_error_that_says_where(
     path.write_text(text)
     done = tidings("simulate", str(path))
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"error: {path}: ")
+    assert done.stderr.startswith(f"error: {path}")
     assert reason in done.stderr
 
 
