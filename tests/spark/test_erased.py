@@ -18,7 +18,7 @@ from tidings.events import Filter
 from tidings.lakes.erasing import erase
 from tidings.lakes.lake import Lake
 from tidings.lakes.layout import EVERYTHING, Archived
-from tidings.spark import match
+from tidings.spark import install, match
 from tidings.spark.archiving.archive import archive
 from tidings.spark.streams.reading import read, read_rows
 from tidings.spark.streams.stretch import Stretch
@@ -76,6 +76,7 @@ def test_a_lake_is_matched_and_read_without_it(
     path, events = left
     everything = {**FILTERS, "all": Filter.all()}
     assert found(match(Lake(path), everything)) == expected(events, everything)
+    install(spark)
     rows = spark.read.format("tidings").option("lake", str(path)).load()
     assert {row["id"] for row in rows.collect()} == {event.id for event in events}
 
