@@ -390,7 +390,7 @@ def test_tags_and_the_order_of_fields_are_fixed():
         1: "Attach subscriptions advertisements cursor instance epoch attempt name",
         2: "Subscribe id filter durable since begun heard replace owner is_noted home doubts bulk "
         "times",
-        3: "Unsubscribe id forget durable",
+        3: "Unsubscribe id forget durable owner",
         4: "Acknowledge id cursor durable owner number",
         5: "Watch id filter",
         6: "Advertise id filter",

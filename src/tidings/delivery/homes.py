@@ -153,22 +153,23 @@ class Homes:
 
     def join(self, session: Session, body: Acknowledge) -> bool:
         """Acknowledge once the subscription of this id has been let in, if that waits."""
-        name = self._waiting(session, body.id)
-        if name is not None:
-            self._searches[name].askers.append(Asker(session, body, 0.0))
-        return name is not None
+        waited = self._waiting(session, body.id)
+        if waited is not None:
+            self._searches[waited.durable or ""].askers.append(Asker(session, body, 0.0))
+        return waited is not None
 
-    def cancel(self, session: Session, id: str) -> str | None:
-        """Its client no longer wants it; the name that it waited for, if it did."""
-        name = self._waiting(session, id)
+    def cancel(self, session: Session, id: str) -> Subscribe | None:
+        """Its client no longer wants it; the subscription that waited, if it did."""
+        waited = self._waiting(session, id)
         self._leave(lambda asker: asker.session is session and asker.body.id == id)
-        return name
+        return waited if isinstance(waited, Subscribe) else None
 
-    def _waiting(self, session: Session, id: str) -> str | None:
-        """The name that what a client asked under an id waits for."""
+    def _waiting(self, session: Session, id: str) -> Wish | None:
+        """The first thing that a client asked under an id, and has to wait."""
         for search in self._searches.values():
-            if any(a.session is session and a.body.id == id for a in search.askers):
-                return search.name
+            for asker in search.askers:
+                if asker.session is session and asker.body.id == id:
+                    return asker.body
         return None
 
     def close(self, session: Session) -> None:

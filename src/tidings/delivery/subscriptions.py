@@ -192,9 +192,10 @@ class Subscriptions(Starts, Keeper):
         if body.durable is not None:
             self._wherever(session, body)
             return
-        name = self.homes.cancel(session, body.id)
-        if name is not None and body.forget:
-            self._wherever(session, replace(body, durable=name))
+        waited = self.homes.cancel(session, body.id)
+        if waited is not None and body.forget:
+            owner = "" if waited.heard is None else waited.owner  # else it would have taken it
+            self._wherever(session, replace(body, durable=waited.durable, owner=owner))
             return
         reader = self._reading.clients[session.name].readers.get(body.id)
         if reader is not None:
@@ -230,6 +231,8 @@ class Subscriptions(Starts, Keeper):
         if saved is None:
             return _UNKNOWN
         if isinstance(body, Unsubscribe):
+            if body.owner and body.owner != saved.owner:
+                return None  # somebody else has it now
             self._end(name, "this durable subscription was forgotten")
             self._forget(name)
             return None

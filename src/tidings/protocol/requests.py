@@ -101,6 +101,9 @@ class Unsubscribe(msgspec.Struct, frozen=True, array_like=True, tag=3):
     durable: str | None = None
     """The name of a durable subscription to forget, even if another client reads it. Then `id` is
     only the id of the answer."""
+    owner: str = ""
+    """The only reader that may have the subscription named in `durable`, if it is to be forgotten;
+    see `Subscribe.owner`."""
 
 
 class Acknowledge(msgspec.Struct, frozen=True, array_like=True, tag=4):
