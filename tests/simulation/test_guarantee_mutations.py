@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.simulation.runs import Patch, scenario
+from tests.simulation.shrinking import play
 from tests.simulation.test_guarantees import (
     SINGLE,
     failing,
@@ -42,7 +43,6 @@ from tidings.routing.exchange import Exchange
 from tidings.routing.watches import Watches
 from tidings.simulation.commits import Commits
 from tidings.simulation.scenario import Step
-from tidings.simulation.shrinking import play
 from tidings.simulation.violation import Violation
 
 pytestmark = pytest.mark.slow

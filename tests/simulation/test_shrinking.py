@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.simulation.runs import scenario
+from tests.simulation.shrinking import explain, fails, play, shrink
 from tidings.delivery import AtMostOnce
 from tidings.simulation.scenario import Scenario
-from tidings.simulation.shrinking import explain, fails, play, shrink
 from tidings.simulation.violation import Violation
 
 

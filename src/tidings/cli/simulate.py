@@ -20,11 +20,10 @@ from tidings.cli.terminal import output
 from tidings.events import TidingsError
 from tidings.overlay import Tree
 from tidings.simulation import checking
-from tidings.simulation.checking import Verdict
+from tidings.simulation.checking import PROBES, Verdict
 from tidings.simulation.drawing import draw
 from tidings.simulation.play import Play
 from tidings.simulation.population import written_out
-from tidings.simulation.random_runs import PROBES
 from tidings.simulation.scenario import Scenario
 from tidings.simulation.simulation import Simulation
 from tidings.simulation.trace import traced

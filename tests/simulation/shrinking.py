@@ -11,8 +11,8 @@ from pathlib import Path
 
 import msgspec
 
+from tidings.simulation.checking import PROBES
 from tidings.simulation.play import Play
-from tidings.simulation.random_runs import PROBES
 from tidings.simulation.scenario import Scenario, Step
 from tidings.simulation.topology import Topology
 from tidings.simulation.violation import Violation
