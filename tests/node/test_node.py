@@ -37,8 +37,8 @@ from tidings.protocol import (
     Wake,
     Woken,
 )
+from tidings.protocol.digest import summary
 from tidings.protocol.messages import Frame
-from tidings.protocol.wishes import summary
 
 CHEAP = Filter.parse("price < 10")
 LOGGED = Settings()

@@ -23,8 +23,7 @@ from tidings.client import Login
 from tidings.lakes.lake import Gap, Lake, LakeError
 from tidings.spark.archiving import rounds
 from tidings.spark.archiving.archive import ArchiveReport, GapError, archive
-from tidings.spark.archiving.hands import OwnHands
-from tidings.spark.archiving.haul import Haul, Hauled
+from tidings.spark.archiving.haul import Haul, Hauled, OwnHands
 from tidings.spark.streams.watch import EndsWatch
 
 pytestmark = pytest.mark.slow

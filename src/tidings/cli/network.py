@@ -17,7 +17,7 @@ from rich.text import Text
 from tidings.broker.operations.status import LinkStatus, Status, ask
 from tidings.cli.complaints import counted
 from tidings.cli.terminal import output
-from tidings.client.tls import tls_context
+from tidings.client.dialling import tls_context
 from tidings.delivery.ages import FORGOTTEN, IDLE
 from tidings.events import TidingsError
 from tidings.protocol.addresses import Address, parse_address, parse_url

@@ -18,7 +18,7 @@ from collections.abc import (
 from contextlib import suppress
 from typing import Any, Final, Literal
 
-from tidings.client.dialling import PATIENCE, Dialler, OnStatus
+from tidings.client.dialling import PATIENCE, Dialler, OnStatus, Tls, tls_context
 from tidings.client.errors import (
     AdvertisementRefused,
     RequestRefused,
@@ -33,7 +33,6 @@ from tidings.client.receipts import OnRefused
 from tidings.client.session import DurableRequest, Session, Standing
 from tidings.client.state import ClientState
 from tidings.client.subscription import Callback, Subscription
-from tidings.client.tls import Tls, tls_context
 from tidings.events import Filter, TidingsError
 from tidings.protocol.addresses import DEFAULT_URL, parse_url
 from tidings.protocol.cursors import Beginning, beginning

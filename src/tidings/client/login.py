@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tidings.client.client import Client, connect
-from tidings.client.dialling import OnStatus
+from tidings.client.dialling import OnStatus, Tls
 from tidings.client.plain import PlainClient, connect_sync
-from tidings.client.tls import Tls
 from tidings.protocol.addresses import DEFAULT_URL
 
 

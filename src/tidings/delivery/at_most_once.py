@@ -13,6 +13,7 @@ from operator import attrgetter
 from typing import Any
 
 from tidings.events import Filter
+from tidings.protocol.digest import count, summary
 from tidings.protocol.host import (
     Declined,
     Deliver,
@@ -51,7 +52,6 @@ from tidings.protocol.requests import (
     Unadvertise,
     Unsubscribe,
 )
-from tidings.protocol.wishes import count, summary
 
 _BY_ORDER = attrgetter("order")
 

@@ -25,6 +25,7 @@ from tidings.delivery.reading import Reading
 from tidings.delivery.streams import HEARD, IDENTITIES, Reached
 from tidings.delivery.subscriptions import CURSORS, DURABLES, Subscriptions
 from tidings.events import Filter
+from tidings.protocol.digest import count, summary
 from tidings.protocol.host import (
     Declined,
     Drained,
@@ -66,7 +67,6 @@ from tidings.protocol.requests import (
     Unadvertise,
     Unsubscribe,
 )
-from tidings.protocol.wishes import count, summary
 
 
 class FromLog(Delivery):

@@ -33,12 +33,12 @@ from tidings.delivery.standing import Standing
 from tidings.delivery.streams import Reached
 from tidings.delivery.telling import Starts, Telling
 from tidings.events import Filter
+from tidings.protocol.digest import count
 from tidings.protocol.epochs import broker_of, comes_after, epoch_of
 from tidings.protocol.host import Deliver
 from tidings.protocol.messages import BEGIN, NOW, Event, Fetched
 from tidings.protocol.parts import Kernel, Neighbour, Session, Version, Wants
 from tidings.protocol.requests import Refused
-from tidings.protocol.wishes import count
 
 
 class Reading:

@@ -19,8 +19,7 @@ from bisect import bisect_left, bisect_right, insort
 from typing import Final, TypeAlias
 
 from tidings.events import Conjunction
-from tidings.routing.join_tree import JoinTree
-from tidings.routing.joins import Place, cover_of, digest, place
+from tidings.routing.joins import JoinTree, Place, cover_of, digest, place
 from tidings.routing.stage import Difference, References
 
 _FIRST: Final[Place] = ()

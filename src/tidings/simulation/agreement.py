@@ -18,6 +18,7 @@ from tidings.events import Filter
 from tidings.node import Node
 from tidings.node.ports import Neighbour
 from tidings.protocol import Input, Received
+from tidings.protocol.digest import count
 from tidings.protocol.messages import (
     ADVERTISEMENTS,
     SUBSCRIPTIONS,
@@ -35,7 +36,6 @@ from tidings.protocol.messages import (
     View,
 )
 from tidings.protocol.parts import Port
-from tidings.protocol.wishes import count
 from tidings.routing import reduce
 from tidings.routing.statistics import Statistics
 from tidings.routing.tables import Tables

@@ -45,8 +45,8 @@ from tidings.protocol import (
     Unsubscribe,
     Watch,
 )
+from tidings.protocol.digest import summary
 from tidings.protocol.requests import Answer, Cursor, Home, RequestBody, Since
-from tidings.protocol.wishes import summary
 from tidings.simulation.courses import Course
 from tidings.simulation.durables import Durable
 

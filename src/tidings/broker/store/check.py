@@ -19,7 +19,7 @@ from tidings.broker.store.about import End
 from tidings.broker.store.continuity import Found, doubt
 from tidings.broker.store.database import StoreError
 from tidings.broker.store.identity import Identity
-from tidings.broker.store.log_rows import row_of
+from tidings.broker.store.log_table import row_of
 from tidings.broker.store.mark import Head
 from tidings.broker.store.seals import Damage
 from tidings.broker.store.sqlite import value_of

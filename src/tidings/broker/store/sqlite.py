@@ -22,7 +22,7 @@ from tidings.broker.store.ballast import Ballast
 from tidings.broker.store.continuity import Found, all_closed, doubt, warning
 from tidings.broker.store.database import DisorderError, LogDamageError, StoreError
 from tidings.broker.store.identity import Identity
-from tidings.broker.store.log_rows import LogRow, rows_of
+from tidings.broker.store.log_table import LogRow, rows_of
 from tidings.broker.store.mark import Head, Mark
 from tidings.broker.store.pool import Pool
 from tidings.broker.store.seals import Damage, seal, unseal

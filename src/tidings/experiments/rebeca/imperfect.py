@@ -13,14 +13,15 @@ from tidings.experiments.rebeca.closed_forms import (
     identity_entries,
     united_entries,
 )
-from tidings.experiments.rebeca.population import Population, clients_for
-from tidings.experiments.rebeca.setting import (
+from tidings.experiments.rebeca.population import (
     CLOSED_FORM,
     EVERYWHERE,
     STOCKS,
     THESIS,
     TREE,
     WISHES,
+    Population,
+    clients_for,
 )
 from tidings.experiments.rebeca.tree import ROOT
 from tidings.experiments.report import figure

@@ -14,8 +14,15 @@ from tidings.experiments.rebeca.closed_forms import (
     simple_overhead,
     table_entries,
 )
-from tidings.experiments.rebeca.population import Population, clients_for
-from tidings.experiments.rebeca.setting import CLOSED_FORM, EVERYWHERE, STRATEGIES, THESIS, TREE
+from tidings.experiments.rebeca.population import (
+    CLOSED_FORM,
+    EVERYWHERE,
+    STRATEGIES,
+    THESIS,
+    TREE,
+    Population,
+    clients_for,
+)
 from tidings.experiments.rebeca.tree import ROOT
 
 

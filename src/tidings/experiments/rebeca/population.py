@@ -4,14 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from random import Random
+from typing import Final
 
 from tidings.events import Filter
-from tidings.experiments.rebeca.setting import STOCKS, TREE, WISHES
-from tidings.experiments.rebeca.tree import ROOT
+from tidings.experiments.rebeca.tree import ROOT, BrokerTree
 from tidings.node import Settings
 from tidings.simulation import Client, Simulation
 from tidings.workloads.conditions import Equal, Range, filter_of
 from tidings.workloads.quotes import symbol
+
+TREE: Final = BrokerTree()
+STOCKS: Final = 1000
+"""Stocks that there are."""
+WISHES: Final = 10
+"""Different subscriptions of each client."""
+EVERYWHERE: Final = {local: range(STOCKS) for local in TREE.locals}
+"""Clients at every local broker, each of which may want any stock."""
+STRATEGIES: Final = ("simple", "identity", "covering", "merging")
+THESIS: Final = "Mühl 2002"
+CLOSED_FORM: Final = "closed form (see closed_forms.py)"
+"""The source of a figure that was computed rather than printed."""
 
 
 class Wishes:

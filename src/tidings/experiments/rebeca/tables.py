@@ -8,8 +8,15 @@ from typing import ClassVar
 from tidings.experiments.compare import Expected, Finding, printed
 from tidings.experiments.experiment import Experiment, Panel, Point, Results
 from tidings.experiments.rebeca.closed_forms import table_entries
-from tidings.experiments.rebeca.population import Population, clients_for
-from tidings.experiments.rebeca.setting import CLOSED_FORM, EVERYWHERE, STRATEGIES, THESIS, TREE
+from tidings.experiments.rebeca.population import (
+    CLOSED_FORM,
+    EVERYWHERE,
+    STRATEGIES,
+    THESIS,
+    TREE,
+    Population,
+    clients_for,
+)
 from tidings.experiments.rebeca.tree import ROOT
 
 

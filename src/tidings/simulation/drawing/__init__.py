@@ -10,7 +10,6 @@ others, who also write the document somewhere. Pure, and stable: equal arguments
     text      how wide text is, and how it is written in little room
     labels    whatever text fits without covering circles or other text; tooltips hold the rest
     signs     circles, lines and text as elements of SVG
-    legend    the scales and signs that occur, with their meanings
     page      all of it on one page
 """
 

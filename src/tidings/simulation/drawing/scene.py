@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from tidings.events.errors import TidingsError
-from tidings.simulation.drawing.pixels import (
+from tidings.simulation.drawing.places import (
     GAP,
     LEAST_RADIUS,
     crowded_part,
     greatest_radius,
+    places_of,
     pushed_apart,
     scaled,
 )
-from tidings.simulation.drawing.places import places_of
 from tidings.simulation.topology import Link, Topology
 
 _LEAST_WIDTH: Final = 1.2

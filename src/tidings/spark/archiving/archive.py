@@ -15,11 +15,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tidings.client import Login
-from tidings.client.tls import Tls
+from tidings.client.dialling import Tls
 from tidings.events import TidingsError
 from tidings.lakes.lake import Lake
 from tidings.protocol.cursors import read_cursor
-from tidings.spark.archiving.hands import Hands, OwnHands, SparkHands
+from tidings.spark.archiving.haul import Hands, OwnHands, SparkHands
 from tidings.spark.archiving.rounds import WRITER, ArchiveReport, GapError, Rounds
 from tidings.spark.interrupts import Stopped
 from tidings.spark.streams.absence import OnGap

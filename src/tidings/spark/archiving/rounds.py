@@ -14,8 +14,7 @@ from tidings.lakes.lake import Gap, Lake, LakeError
 from tidings.protocol.cursors import cursor_text, is_behind
 from tidings.protocol.epochs import comes_after, is_closed
 from tidings.protocol.requests import Cursor
-from tidings.spark.archiving.hands import Hands
-from tidings.spark.archiving.haul import Haul, Hauled
+from tidings.spark.archiving.haul import Hands, Haul, Hauled
 from tidings.spark.streams.stretch import Stretch, split
 from tidings.spark.streams.watch import EndsWatch
 

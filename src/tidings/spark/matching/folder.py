@@ -39,8 +39,7 @@ from tidings.lakes.portions import Portion, portions
 from tidings.lakes.pruning import Place, Window
 from tidings.lakes.search import Question, schema_of
 from tidings.protocol.cursors import Beginning, cursor_text
-from tidings.spark.failures import cause
-from tidings.spark.jobs import carry_out
+from tidings.spark.jobs import carry_out, cause
 from tidings.spark.matching import filter_file
 from tidings.spark.matching.asking import KINDS, kind_of
 from tidings.spark.matching.filter_parts import StoredPart, cut, needed

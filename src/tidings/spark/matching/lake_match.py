@@ -24,15 +24,14 @@ from tidings.events import Filter, TidingsError
 from tidings.lakes.grouping import Grouping, names_in
 from tidings.lakes.layout import columns_of
 from tidings.lakes.pruning import Place, Window
-from tidings.lakes.search import Question
-from tidings.lakes.sifting import Sieve
+from tidings.lakes.search import Question, Sieve
 from tidings.matching.named import NamedIndex
 from tidings.spark.columns.attributes import quoted
 from tidings.spark.format.lake_reader import LakeReader, Share, plain_columns
 from tidings.spark.matching import filter_file
 from tidings.spark.matching.asking import Asking, kind_of
+from tidings.spark.matching.filter_file import received, sent
 from tidings.spark.matching.filter_parts import Concerned, FilterPart, StoredPart, cut, needed
-from tidings.spark.matching.sending import received, sent
 from tidings.spark.workers import settle
 
 NAME: Final = "tidings-matches"

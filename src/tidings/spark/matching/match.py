@@ -31,8 +31,8 @@ from tidings.spark.columns.lake_columns import columns_in, fields_in, is_lake
 from tidings.spark.format.variants import records
 from tidings.spark.matching import filter_file
 from tidings.spark.matching.asking import KINDS, Asking, kind_of
+from tidings.spark.matching.filter_file import received, sent
 from tidings.spark.matching.lake_match import Wanted, match_lake
-from tidings.spark.matching.sending import received, sent
 from tidings.spark.workers import settle
 
 if TYPE_CHECKING:

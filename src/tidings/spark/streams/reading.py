@@ -27,9 +27,14 @@ from tidings.protocol.records import Rows
 from tidings.spark.interrupts import Stopped
 from tidings.spark.streams.absence import Away, Gone, OnGap, Patience, gap
 from tidings.spark.streams.places import ends_known_to
-from tidings.spark.streams.stretch import Stretch
-from tidings.spark.streams.stretch_copy import BYTES, MANY, StretchCopy, can_be_copied
-from tidings.spark.streams.stretch_subscription import StretchSubscription
+from tidings.spark.streams.stretch import (
+    BYTES,
+    MANY,
+    Stretch,
+    StretchCopy,
+    StretchSubscription,
+    can_be_copied,
+)
 
 _GLANCE: Final = 0.5
 """Seconds of dialling until a look at whether to stop."""
