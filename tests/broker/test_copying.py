@@ -11,7 +11,8 @@ from tests.broker.peers import Peer, configured, connected, eventually, on_loop
 from tidings.broker import copying
 from tidings.broker.server import Broker
 from tidings.events import Notification
-from tidings.protocol import Event, Refused
+from tidings.protocol.messages import Event
+from tidings.protocol.requests import Refused
 from tidings.protocol.wire import Copied, Copy, Ping, Pong, unpack_rows
 
 TEXT = "x" * 1_000

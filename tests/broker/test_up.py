@@ -18,8 +18,8 @@ from tests.broker.peers import Peer, configured, connected, eventually, on_loop
 from tests.cli.conftest import Run, tidings
 from tidings.broker.server import Broker
 from tidings.events import TidingsError
-from tidings.protocol import Accepted, Refused
 from tidings.protocol.addresses import Address, parse_address
+from tidings.protocol.requests import Accepted, Refused
 
 __all__ = ["tidings"]
 

@@ -19,7 +19,7 @@ from tidings.delivery import AtMostOnce
 from tidings.delivery.reading import Reading
 from tidings.events import Filter
 from tidings.node import Settings
-from tidings.protocol import Event
+from tidings.protocol.messages import Event
 from tidings.protocol.parts import Neighbour, Port
 from tidings.routing.exchange import Exchange
 from tidings.simulation.scenario import Scenario

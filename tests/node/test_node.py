@@ -9,36 +9,38 @@ import pytest
 from tests.node.inputs import anything
 from tidings.events import Filter, Notification, TidingsError
 from tidings.node import Node, Settings
-from tidings.protocol import (
+from tidings.protocol.digest import summary
+from tidings.protocol.host import (
+    Deliver,
+    Effect,
+    LinkDown,
+    LinkUp,
+    Recall,
+    Recalled,
+    Received,
+    Reply,
+    Request,
+    Send,
+    Span,
+    Store,
+    Sync,
+    Wake,
+    Woken,
+)
+from tidings.protocol.messages import Frame
+from tidings.protocol.requests import (
     SESSION,
     Accepted,
     Advertise,
     Attach,
-    Deliver,
     Detach,
-    Effect,
-    LinkDown,
-    LinkUp,
     Publish,
-    Recall,
-    Recalled,
-    Received,
     Refused,
     Renew,
-    Reply,
-    Request,
     Resend,
-    Send,
-    Span,
-    Store,
     Subscribe,
-    Sync,
     Unsubscribe,
-    Wake,
-    Woken,
 )
-from tidings.protocol.digest import summary
-from tidings.protocol.messages import Frame
 
 CHEAP = Filter.parse("price < 10")
 LOGGED = Settings()

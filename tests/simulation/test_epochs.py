@@ -13,7 +13,7 @@ from tidings.delivery import FromLog
 from tidings.delivery.reading import Reading
 from tidings.delivery.standing import Standing
 from tidings.node import Node
-from tidings.protocol import Heard
+from tidings.protocol.messages import Heard
 from tidings.simulation.scenario import Step
 from tidings.simulation.violation import Violation
 

@@ -38,7 +38,8 @@ from tidings.delivery.refusals import Refusals
 from tidings.delivery.subscriptions import Subscriptions
 from tidings.delivery.telling import Telling
 from tidings.node import Node
-from tidings.protocol import Accepted, Damaged, Deliver, Missed, Recall, Recalled, Reply, Send, Sync
+from tidings.protocol.host import Damaged, Deliver, Recall, Recalled, Reply, Send, Sync
+from tidings.protocol.requests import Accepted, Missed
 from tidings.routing.exchange import Exchange
 from tidings.routing.watches import Watches
 from tidings.simulation.commits import Commits

@@ -26,7 +26,8 @@ from typing import Any, Final
 from tidings.broker.operations.metrics import Metrics
 from tidings.broker.outlet import Outlet
 from tidings.broker.store import Disk, DisorderError
-from tidings.protocol import Append, Event, Raise, Read, Recall, Store, Sync
+from tidings.protocol.host import Append, Raise, Read, Recall, Store, Sync
+from tidings.protocol.messages import Event
 
 _log = logging.getLogger(__name__)
 

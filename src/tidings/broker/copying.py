@@ -23,7 +23,7 @@ from tidings.broker.store import Disk, LogDamageError
 from tidings.delivery.copies import FOR
 from tidings.delivery.logs import damaged
 from tidings.events import Notification
-from tidings.protocol import Refused
+from tidings.protocol.requests import Refused
 from tidings.protocol.wire import Copied, Copy, pack, unpack
 
 _log = logging.getLogger(__name__)

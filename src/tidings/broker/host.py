@@ -18,25 +18,19 @@ from tidings.broker.outlet import Outlet
 from tidings.broker.store import Disk, LogDamageError
 from tidings.events import TidingsError
 from tidings.node import Node
-from tidings.protocol import (
-    ACCESS,
-    SESSION,
-    Accepted,
+from tidings.protocol.host import (
     Append,
     Connect,
     Deliver,
     Disconnect,
     Effect,
-    Event,
     Input,
     LinkDown,
-    Missed,
     Raise,
     Read,
     Recall,
     Recalled,
     Records,
-    Refused,
     Reply,
     Send,
     Span,
@@ -47,6 +41,8 @@ from tidings.protocol import (
     Wake,
     Woken,
 )
+from tidings.protocol.messages import Event
+from tidings.protocol.requests import ACCESS, SESSION, Accepted, Missed, Refused
 
 _log = logging.getLogger(__name__)
 

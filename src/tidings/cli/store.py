@@ -12,7 +12,7 @@ from tidings.broker.store.check import CheckReport, check
 from tidings.cli.complaints import complain
 from tidings.cli.progress import ProgressLine
 from tidings.events import TidingsError
-from tidings.protocol import Span
+from tidings.protocol.host import Span
 
 
 def check_store(folder: Path | None, config: Path | None) -> bool:

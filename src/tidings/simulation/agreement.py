@@ -17,8 +17,8 @@ from tidings.delivery import AtMostOnce
 from tidings.events import Filter
 from tidings.node import Node
 from tidings.node.ports import Neighbour
-from tidings.protocol import Input, Received
 from tidings.protocol.digest import count
+from tidings.protocol.host import Input, Received
 from tidings.protocol.messages import (
     ADVERTISEMENTS,
     SUBSCRIPTIONS,

@@ -19,34 +19,34 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from tidings.events import Filter, Notification
-from tidings.protocol import (
+from tidings.protocol.digest import summary
+from tidings.protocol.host import Deliver, Drained, Full, Reply, Request
+from tidings.protocol.messages import Event
+from tidings.protocol.requests import (
     SESSION,
     Accepted,
     Acknowledge,
     Advertise,
+    Answer,
     Attach,
-    Deliver,
+    Cursor,
     Detach,
     Doubtful,
-    Drained,
-    Event,
-    Full,
+    Home,
     Interest,
     Missed,
     Progress,
     Publish,
     Refused,
     Renew,
-    Reply,
-    Request,
+    RequestBody,
     Resend,
+    Since,
     Subscribe,
     Unadvertise,
     Unsubscribe,
     Watch,
 )
-from tidings.protocol.digest import summary
-from tidings.protocol.requests import Answer, Cursor, Home, RequestBody, Since
 from tidings.simulation.courses import Course
 from tidings.simulation.durables import Durable
 

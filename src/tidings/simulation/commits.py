@@ -17,7 +17,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, Final
 
-from tidings.protocol import Append, Damaged, Effect, Event, Raise, Read, Recall, Store, Sync
+from tidings.protocol.host import Append, Damaged, Effect, Raise, Read, Recall, Store, Sync
+from tidings.protocol.messages import Event
 from tidings.simulation.store import MemoryStore
 
 _LAZY: Final = 0.1

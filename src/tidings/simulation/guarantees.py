@@ -27,9 +27,10 @@ from typing import TYPE_CHECKING, Final
 
 from tidings.events import Filter, Notification
 from tidings.node import Node
-from tidings.protocol import Accepted, Deliver, Event, Input, Publish, Reply, Subscribe
 from tidings.protocol.epochs import broker_of
-from tidings.protocol.requests import Since
+from tidings.protocol.host import Deliver, Input, Reply
+from tidings.protocol.messages import Event
+from tidings.protocol.requests import Accepted, Publish, Since, Subscribe
 from tidings.simulation.agreement import Agreement
 from tidings.simulation.courses import Start
 from tidings.simulation.durables import Durable

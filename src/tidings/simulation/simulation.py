@@ -21,14 +21,14 @@ from tidings.delivery.subscriptions import Subscriptions
 from tidings.events import TidingsError
 from tidings.node import Node, Settings
 from tidings.overlay import Role
-from tidings.protocol import (
+from tidings.protocol.epochs import broker_of
+from tidings.protocol.host import (
     Append,
     Connect,
     Damaged,
     Deliver,
     Disconnect,
     Effect,
-    Event,
     Input,
     LinkDown,
     LinkUp,
@@ -46,8 +46,7 @@ from tidings.protocol import (
     Wake,
     Woken,
 )
-from tidings.protocol.epochs import broker_of
-from tidings.protocol.messages import Fetch, Fetched, Frame, Offer, Seek, Sought, Streams
+from tidings.protocol.messages import Event, Fetch, Fetched, Frame, Offer, Seek, Sought, Streams
 from tidings.protocol.parts import Session
 from tidings.protocol.requests import Publish, RequestBody, Subscribe
 from tidings.simulation.clients import Client

@@ -8,8 +8,9 @@ from itertools import takewhile
 from random import Random
 from typing import Any, Final
 
-from tidings.protocol import Damaged, Event, Read, Records, Span, Unreadable
 from tidings.protocol.epochs import stream_name
+from tidings.protocol.host import Damaged, Read, Records, Span, Unreadable
+from tidings.protocol.messages import Event
 
 _RAISE: Final = "~"
 """Stands in the place of a key where an epoch begins."""

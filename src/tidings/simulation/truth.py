@@ -12,8 +12,8 @@ from math import inf
 from typing import TYPE_CHECKING, Protocol
 
 from tidings.events import Filter, Notification
-from tidings.protocol import Event
 from tidings.protocol.epochs import broker_of, epoch_of
+from tidings.protocol.messages import Event
 from tidings.protocol.requests import Cursor
 
 if TYPE_CHECKING:

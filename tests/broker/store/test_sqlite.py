@@ -23,7 +23,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from tidings.broker.store import SQLiteStore, StoreError
 from tidings.broker.store.database import LogDamageError
 from tidings.events import Filter, Notification
-from tidings.protocol import Event, Span
+from tidings.protocol.host import Span
+from tidings.protocol.messages import Event
 from tidings.protocol.wire import unpack
 
 MIB = 1 << 20

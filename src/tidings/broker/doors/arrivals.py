@@ -28,8 +28,8 @@ from typing import Any, Final, TypeAlias, cast
 
 from tidings.broker.operations.metrics import Metrics
 from tidings.events import TidingsError
-from tidings.protocol import Refused
 from tidings.protocol.addresses import Address
+from tidings.protocol.requests import Refused
 from tidings.protocol.wire import LENGTH, Hello, WireError, encode, read_hello
 
 _log = logging.getLogger(__name__)

@@ -28,18 +28,15 @@ from tidings.delivery.copies import (
     is_owned,
 )
 from tidings.events import Filter, Notification
-from tidings.protocol import (
+from tidings.protocol.host import Declined, Drained, Full, Request
+from tidings.protocol.requests import (
     Acknowledge,
     Advertise,
     Attach,
-    Declined,
     Detach,
-    Drained,
-    Full,
     Publish,
     Refused,
     Renew,
-    Request,
     Subscribe,
     Unadvertise,
     Unsubscribe,

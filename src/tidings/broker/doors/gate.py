@@ -26,7 +26,7 @@ from tidings.broker.doors.decoding import ClientDecoder, Decoding
 from tidings.broker.doors.links import Links
 from tidings.broker.host import Host
 from tidings.broker.operations.status import ASK, Status
-from tidings.protocol import Refused
+from tidings.protocol.requests import Refused
 from tidings.protocol.wire import (
     ACCESS,
     UNLIMITED,

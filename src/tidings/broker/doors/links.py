@@ -29,9 +29,10 @@ from tidings.broker.doors.connection import Connection
 from tidings.broker.host import Host
 from tidings.events import TidingsError
 from tidings.overlay import Role
-from tidings.protocol import LinkDown, LinkUp, Received, Refused
 from tidings.protocol.addresses import parse_address
+from tidings.protocol.host import LinkDown, LinkUp, Received
 from tidings.protocol.messages import Frame, Offer
+from tidings.protocol.requests import Refused
 from tidings.protocol.wire import VERSION, Hello, Ping, Pong, Welcome
 
 _log = logging.getLogger(__name__)

@@ -14,8 +14,8 @@ from typing import Final
 import msgspec
 
 from tidings.events import TidingsError
-from tidings.protocol import Refused
 from tidings.protocol.addresses import Address
+from tidings.protocol.requests import Refused
 from tidings.protocol.wire import VERSION, Hello, Splitter, WireError, encode
 
 ASK: Final = "ask"

@@ -12,7 +12,7 @@ import msgspec
 
 from tidings.broker.store.seals import Damage, seal, unseal
 from tidings.events import TidingsError
-from tidings.protocol import Event
+from tidings.protocol.messages import Event
 from tidings.protocol.wire import pack, unpack
 
 OVERHEAD: Final = 64

@@ -28,8 +28,9 @@ from tidings.broker.store.pool import Pool
 from tidings.broker.store.seals import Damage, seal, unseal
 from tidings.broker.store.writer import Writer
 from tidings.events import TidingsError
-from tidings.protocol import Event, Span
 from tidings.protocol.epochs import epoch_of, stream_name
+from tidings.protocol.host import Span
+from tidings.protocol.messages import Event
 from tidings.protocol.wire import pack_value, unpack_value
 
 _log = logging.getLogger(__name__)

@@ -19,10 +19,10 @@ from tidings.client import AccessDenied, Client, ConnectionFailed, CursorTooOld,
 from tidings.client.event import DONE
 from tidings.delivery.log import size
 from tidings.events import Filter, Notification, TidingsError
-from tidings.protocol import Event as NodeEvent
 from tidings.protocol.addresses import parse_url
 from tidings.protocol.cursors import read_cursor
 from tidings.protocol.epochs import broker_of
+from tidings.protocol.messages import Event as NodeEvent
 from tidings.protocol.records import Rows
 from tidings.spark.interrupts import Stopped
 from tidings.spark.streams.absence import Away, Gone, OnGap, Patience, gap
