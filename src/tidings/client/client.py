@@ -8,22 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import (
-    AsyncGenerator,
-    AsyncIterable,
-    Generator,
-    Iterable,
-    Mapping,
-)
+from collections.abc import AsyncGenerator, AsyncIterable, Generator, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final, Literal
 
 from tidings.client.dialling import PATIENCE, Dialler, OnStatus, Tls, tls_context
-from tidings.client.errors import (
-    AdvertisementRefused,
-    RequestRefused,
-    SubscriptionRefused,
-)
+from tidings.client.errors import AdvertisementRefused, RequestRefused, SubscriptionRefused
 from tidings.client.host import SessionHost
 from tidings.client.log import read_log
 from tidings.client.outbox import OutboxLimits

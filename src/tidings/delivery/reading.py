@@ -19,16 +19,7 @@ from tidings.delivery.doubts import Doubts
 from tidings.delivery.fetching import Fetching
 from tidings.delivery.logs import damaged
 from tidings.delivery.readers import UNKNOWN, Client, Flow, Reader
-from tidings.delivery.stages import (
-    AWAY,
-    FETCHING,
-    FOLLOWING,
-    HELD,
-    PROBING,
-    WAITING,
-    Stage,
-    Turn,
-)
+from tidings.delivery.stages import AWAY, FETCHING, FOLLOWING, HELD, PROBING, WAITING, Stage, Turn
 from tidings.delivery.standing import Standing
 from tidings.delivery.streams import Reached
 from tidings.delivery.telling import Starts, Telling

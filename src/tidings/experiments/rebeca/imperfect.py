@@ -7,12 +7,7 @@ from typing import ClassVar, Final
 
 from tidings.experiments.compare import Expected, Finding, all_hold, is_more
 from tidings.experiments.experiment import Experiment, Panel, Point, Results
-from tidings.experiments.rebeca.closed_forms import (
-    ACTIVE,
-    Market,
-    identity_entries,
-    united_entries,
-)
+from tidings.experiments.rebeca.closed_forms import ACTIVE, Market, identity_entries, united_entries
 from tidings.experiments.rebeca.population import (
     CLOSED_FORM,
     EVERYWHERE,
