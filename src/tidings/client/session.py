@@ -11,6 +11,7 @@ mistaken for something new.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from tidings.client.copying import Copying
@@ -44,34 +45,30 @@ _HEADS: Final = 1_024
 """Bytes of a frame that are for what is around a notification."""
 
 
+@dataclass(slots=True, eq=False)
 class Standing:
     """An advertisement, or a watch for interest."""
 
-    __slots__ = ("filter", "id", "is_settled", "is_wanted", "refusal")
-
-    def __init__(self, id: str, filter: Filter) -> None:
-        self.id: Final = id
-        self.filter: Final = filter
-        self.is_settled = False
-        self.refusal: Refused | None = None
-        self.is_wanted: bool | None = None
-        """Of a watch: whether somebody wants what the filter matches, once that is known."""
+    id: str
+    filter: Filter
+    is_settled: bool = False
+    refusal: Refused | None = None
+    is_wanted: bool | None = None
+    """Of a watch: whether somebody wants what the filter matches, once that is known."""
 
 
+@dataclass(slots=True, eq=False)
 class DurableRequest:
     """What a broker is to do with a durable subscription that is not read here.
 
     It either notes how far the subscription is, which has its events from elsewhere, or forgets it.
     """
 
-    __slots__ = ("is_settled", "number", "refusal", "request")
-
-    def __init__(self, request: Acknowledge | Unsubscribe) -> None:
-        self.request: Final = request
-        self.is_settled = False
-        self.number = 0
-        """The number in the broker's answer."""
-        self.refusal: Refused | None = None
+    request: Acknowledge | Unsubscribe
+    is_settled: bool = False
+    number: int = 0
+    """The number in the broker's answer."""
+    refusal: Refused | None = None
 
 
 class Session:

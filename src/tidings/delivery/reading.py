@@ -539,9 +539,7 @@ def _as_told(event: Event, reader: Reader) -> Event | None:
 
 
 def _own_flow(stream: str, last: int) -> Flow:
-    flow = Flow(stream)
-    flow.is_live, flow.upto = True, last
-    return flow
+    return Flow(stream, is_live=True, upto=last)
 
 
 def _too_old(message: Fetched, position: int) -> str:
