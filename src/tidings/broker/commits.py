@@ -111,7 +111,6 @@ class Commits:
         self.bundle.values[effect.key] = effect.value
 
     def append(self, effect: Append) -> None:
-        """Keep events."""
         self.bundle.events.extend(effect.events)
         self.bundle.must_sync = True
 

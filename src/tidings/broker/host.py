@@ -133,7 +133,6 @@ class Host:
                 self.handle(LinkDown(name))
 
     def handle(self, input: Input) -> None:
-        """Something has happened."""
         if self._is_closed or self._replacing is not None:
             return
         try:

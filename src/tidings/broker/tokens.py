@@ -57,5 +57,4 @@ class Tokens:
         return len(self._names)
 
     def principal(self, token: str) -> str | None:
-        """Whose token this is."""
         return self._names.get(hashed(token))

@@ -77,7 +77,6 @@ class Dialler:
 
     @property
     def name(self) -> str:
-        """The name of the session."""
         return self._hello.name
 
     @property

@@ -67,7 +67,6 @@ class SessionHost:
 
     @property
     def name(self) -> str:
-        """The name of the session."""
         return self._dialler.name
 
     @property

@@ -45,12 +45,10 @@ class Receipt:
         self.future: Final[asyncio.Future[int]] = loop.create_future()
 
     def kept(self, number: int) -> None:
-        """It is on disk, with this number."""
         if not self.future.done():
             self.future.set_result(number)
 
     def failed(self, problem: TidingsError) -> None:
-        """It is not, and will not be."""
         if not self.future.done():
             self.future.set_exception(problem)
 
@@ -71,11 +69,9 @@ class Many:
         return _OneOfMany(self, index)
 
     def close(self) -> None:
-        """There are no more."""
         self.settle()
 
     def settle(self) -> None:
-        """One more is settled."""
         self._open -= 1
         if self._open == 0 and not self.future.done():
             if self.problem is not None:

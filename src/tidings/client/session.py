@@ -154,7 +154,6 @@ class Session:
     # -- what the program asks for -------------------------------------------------------------
 
     def advertise(self, filter: Filter) -> Standing:
-        """Say what will be published."""
         standing = Standing(self._next("a"), filter)
         self._advertisements[standing.id] = standing
         self._say(Advertise(standing.id, filter))
@@ -278,7 +277,6 @@ class Session:
     # -- what the broker says ------------------------------------------------------------------
 
     def receive(self, messages: Iterable[Any]) -> None:
-        """The broker says this."""
         for message in messages:
             if isinstance(message, Delivery):
                 for id in message.ids:

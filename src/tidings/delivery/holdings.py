@@ -46,12 +46,10 @@ class Holdings:
         return self.hours % DAY == 0
 
     def use(self, name: str) -> None:
-        """Somebody uses a durable subscription."""
         if self.durables.use(name, self.day):
             self._kernel.emit(USED.put(name, self.day))
 
     def forget(self, name: str) -> None:
-        """A durable subscription is gone."""
         self.durables.forget(name)
         self._kernel.emit(USED.drop(name))
 

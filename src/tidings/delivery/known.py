@@ -37,7 +37,6 @@ class Known(dict[str, int]):
         self._stored: dict[str, Stored] = {}
 
     def restore(self, stream: str, stored: Stored) -> None:
-        """Take up what was stored."""
         self._stored[stream] = (tick, away) = stored
         self[stream], self._away[stream] = tick, away
 

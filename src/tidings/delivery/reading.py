@@ -206,7 +206,6 @@ class Reading:
         self._wants.want(self.clients[reader.session].session, {}, {reader.filter: 1})
 
     def left(self, session: Session) -> None:
-        """Its client is gone."""
         client = self.clients.pop(session.name, None)
         for reader in [] if client is None else list(client.readers.values()):
             self._forget(reader)

@@ -73,7 +73,6 @@ class Reached:
             self._kernel.send(neighbour, Streams(neighbour.view, ways, ticks))
 
     def tell_all(self, streams: list[str]) -> None:
-        """Tell all neighbours the same."""
         for neighbour in self._kernel.neighbours.values():
             self.tell(neighbour, streams)
 

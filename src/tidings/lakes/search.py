@@ -163,7 +163,6 @@ class Question:
         return replace(self, version=self.table().version())
 
     def search(self) -> Search:
-        """The files to read."""
         return Search(self.lake, self.table(), self.filter, self.window)
 
     def table(self) -> Any:
@@ -173,7 +172,6 @@ class Question:
         return delta.found(self.lake, self.version)
 
     def schema(self) -> pa.Schema:
-        """The lake's columns."""
         return schema_of(self.table())
 
 

@@ -41,7 +41,6 @@ class View:
         self._numbers = numbers
 
     def schema(self) -> pa.Schema:
-        """The columns."""
         return schema_of(self.table)
 
     def held(self) -> dict[str, int]:

@@ -106,7 +106,6 @@ class Index:
         return key in self._where
 
     def __getitem__(self, key: Hashable) -> Filter:
-        """The filter under a key."""
         with self._lock:
             return _filter(*self._place(key))
 

@@ -221,7 +221,6 @@ class Node:
 
     @property
     def now(self) -> float:
-        """When the last input came."""
         return self.conversations.now
 
     # -- what hosts call -----------------------------------------------------------------------

@@ -214,11 +214,9 @@ class Shelf(Generic[V]):
         return self._prefix + name
 
     def put(self, name: str, value: V) -> Store:
-        """Keep this value."""
         return Store(self._prefix + name, value)
 
     def drop(self, name: str) -> Store:
-        """Keep none."""
         return Store(self._prefix + name, None)
 
     def found(self, stored: Mapping[str, Any]) -> Iterator[tuple[str, V]]:
@@ -242,7 +240,6 @@ class Single(Generic[V]):
         self.kind, self.is_exact = kind, is_exact
 
     def put(self, value: V) -> Store:
-        """Keep this value."""
         return Store(self.kind, value)
 
     def found(self, stored: Mapping[str, Any], otherwise: V) -> V:

@@ -264,7 +264,6 @@ class ConjunctionIndex:
         form.add(conjunction)
 
     def remove(self, conjunction: Conjunction) -> None:
-        """Remove one that is there."""
         key = _form_of(conjunction)
         form = self._forms[key]
         form.remove(conjunction)

@@ -54,14 +54,12 @@ class Sweep:
         """For each place where a hull begins, the place where it ends."""
 
     def add(self, stretch: Stretch) -> None:
-        """One more interval."""
         at = bisect_left(self._stretches, stretch)
         self._stretches.insert(at, stretch)
         self._so_far.insert(at, None)
         self._renew(at, [])
 
     def remove(self, stretch: Stretch) -> None:
-        """An interval that was added."""
         at = bisect_left(self._stretches, stretch)
         del self._stretches[at]
         gone = self._so_far.pop(at)

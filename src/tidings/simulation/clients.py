@@ -124,7 +124,6 @@ class Client:
 
     @property
     def subscriptions(self) -> dict[str, Filter]:
-        """What it wants, by id."""
         return {id: reading.course.filter for id, reading in self.readings.items()}
 
     @property
@@ -194,7 +193,6 @@ class Client:
         self.is_connected = self.is_full = self.is_known = self._is_attached = False
 
     def broken(self) -> None:
-        """The broker has crashed."""
         self._break()
         self.simulation.at(self.simulation.now + _PAUSE, self.connect)
 
@@ -348,7 +346,6 @@ class Client:
     # -- all else that it does -----------------------------------------------------------------
 
     def publish(self, *events: Notification | Mapping[str, Any]) -> None:
-        """Say what happened."""
         if not self.is_alive:
             return
         # Of what is kept, one is told from another that is equal.
@@ -378,7 +375,6 @@ class Client:
         return id
 
     def unadvertise(self, id: str) -> None:
-        """Take it back."""
         if self.advertisements.pop(id, None) is not None:
             self._ask(Unadvertise(id))
 

@@ -88,7 +88,6 @@ class Guarantees:
             self.started(node)
 
     def started(self, node: Node) -> None:
-        """A node is there."""
         if self.is_thorough:
             self.agreement.listen(node)
 

@@ -350,7 +350,6 @@ class Play:
             self.simulation.settle()
 
     def living(self) -> list[Client]:
-        """The clients that are there."""
         return [c for c in self.clients.values() if c.is_alive]
 
     def _probe_tables(self, probe: Notification) -> None:

@@ -586,7 +586,6 @@ class Simulation:
                 self._handle(one, LinkDown(other))
 
     def restore_link(self, a: str, b: str) -> None:
-        """Mend a link."""
         for one, other in ((a, b), (b, a)):
             channel = self.channels[one, other]
             channel.is_silent = False

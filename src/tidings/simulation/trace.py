@@ -69,7 +69,6 @@ class Trace:
             self._add(simulation, now, "other", source, target, None, None, 0)
 
     def heard(self, simulation: int, now: float, at: str, client: str, event: Event) -> None:
-        """A client hears of something."""
         self._add(simulation, now, "hear", at, client, event.stream, event.tick, 0)
 
     def _add(self, *row: Any) -> None:
@@ -86,7 +85,6 @@ class Trace:
         self._rows.clear()
 
     def close(self) -> None:
-        """Write what is left."""
         self._write()
         self._file.close()
 

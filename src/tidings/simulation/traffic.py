@@ -46,7 +46,6 @@ class Traffic:
     """Messages with a body that each node received."""
 
     def count(self, source: str, target: str, packet: Frame | Offer, cost: float) -> None:
-        """A packet has arrived."""
         self.packets += 1
         self.cost += cost
         body = packet.body if packet.__class__ is Frame else None

@@ -309,7 +309,6 @@ class Arrivals:
             _take_one(self._crowds, arrival.origin)
 
     def greeted(self, arrival: Arrival, hello: Hello, size: int) -> None:
-        """A greeting was read."""
         assert arrival.transport is not None
         arrival.transport.pause_reading()
         refused = self._greeted(arrival.transport, hello, size)

@@ -37,7 +37,6 @@ class Wishes:
         self._kind = kind
 
     def draw(self, stocks: range) -> list[Filter]:
-        """The subscriptions of one client."""
         return [self._filter(symbol(stock)) for stock in self._rng.sample(stocks, WISHES)]
 
     def _filter(self, stock: str) -> Filter:

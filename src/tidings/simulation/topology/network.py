@@ -95,7 +95,6 @@ class Topology:
         return node in self._places
 
     def __len__(self) -> int:
-        """The number of brokers."""
         return len(self.nodes)
 
     def neighbours(self, node: str) -> tuple[str, ...]:

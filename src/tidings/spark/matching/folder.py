@@ -92,7 +92,6 @@ class About(msgspec.Struct, frozen=True):
 
     @property
     def window(self) -> Window:
-        """Where it begins and ends."""
         return Window(self.since, self.until)
 
 
@@ -239,7 +238,6 @@ class MatchFolder:
         return sum(p.rows for portion in self._about.portions for p in portion)
 
     def tasks(self) -> list[Task]:
-        """What is left to do."""
         found: list[Task] = []
         for part in self._about.parts:
             where = part._replace(path=str(self._folder / "filters" / part.path))

@@ -74,7 +74,6 @@ class MatchPlan(msgspec.Struct, frozen=True):
         return Question(Path(self.lake), wanted, window, self.version)
 
     def text(self) -> str:
-        """As an option of Spark's."""
         return msgspec.json.encode(self).decode()
 
 

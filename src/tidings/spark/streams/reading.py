@@ -214,7 +214,6 @@ class _Reading:
         )
 
     async def close(self) -> None:
-        """Leave the broker."""
         if self._way is not None:
             await self._way.close()
         if self._client is not None:
