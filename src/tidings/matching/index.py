@@ -401,7 +401,10 @@ class Index:
             "dead": sum(segment.source.dead for segment in segments),
             "events sampled": len(self._sample),
             "segments": [segment.explain() for segment in segments],
-            "bytes": sum(segment.nbytes for segment in segments) + _dict_bytes(self._where),
+            # Of the dictionary of places only its values: the keys belong to the caller.
+            "bytes": sum(segment.nbytes for segment in segments)
+            + sys.getsizeof(self._where)
+            + 32 * len(self._where),
         }
 
 
@@ -415,8 +418,3 @@ def _filter(part: Segment | Fresh, row: int) -> Filter:
     if isinstance(part, Fresh):
         return part.filters[row]
     return part.source.filter(row, part.lines)
-
-
-def _dict_bytes(places: dict[Hashable, int]) -> int:
-    """A dictionary and its values; the keys belong to the caller."""
-    return sys.getsizeof(places) + 32 * len(places)

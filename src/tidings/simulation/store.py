@@ -117,7 +117,8 @@ class MemoryStore:
             upto += 1
         if upto > since:
             return Unreadable(read.number, since, upto)
-        events = tuple(takewhile(self._is_sound, log[since : since + read.limit]))
+        wanted, spoilt = log[since : since + read.limit], self._spoilt
+        events = tuple(takewhile(lambda event: (stream, event.tick) not in spoilt, wanted))
         return Records(read.number, since, since + len(events), events)
 
     def spoil(self, ticks: range) -> None:
@@ -127,9 +128,6 @@ class MemoryStore:
     def has(self, stream: str, tick: int) -> bool:
         """Whether an event can be read."""
         return tick >= self.firsts[stream] and (stream, tick) not in self._spoilt
-
-    def _is_sound(self, event: Event) -> bool:
-        return (event.stream, event.tick) not in self._spoilt
 
     def trim(self, stream: str, first: int) -> None:
         """Keep a log from this tick on only."""

@@ -10,13 +10,11 @@ from tidings.experiments.experiment import Experiment, Panel, Point, Results
 from tidings.experiments.rebeca.closed_forms import ACTIVE, Market, identity_entries, united_entries
 from tidings.experiments.rebeca.population import (
     CLOSED_FORM,
-    EVERYWHERE,
     STOCKS,
     THESIS,
     TREE,
     WISHES,
     Population,
-    clients_for,
 )
 from tidings.experiments.rebeca.tree import ROOT
 from tidings.experiments.report import figure
@@ -87,9 +85,8 @@ class Imperfect(Experiment[ImperfectPoint]):
             f"imperfect:{point.factor}",
             advertisements=point.advertisements,
             seed=seed,
-            clients=clients_for(point.active / ACTIVE, len(TREE.locals)),
+            subscriptions=point.active,
             active=ACTIVE,
-            where=EVERYWHERE,
         )
         return {
             "entries": sum(network.entries().values()),

@@ -14,15 +14,7 @@ from tidings.experiments.rebeca.closed_forms import (
     simple_overhead,
     table_entries,
 )
-from tidings.experiments.rebeca.population import (
-    CLOSED_FORM,
-    EVERYWHERE,
-    STRATEGIES,
-    THESIS,
-    TREE,
-    Population,
-    clients_for,
-)
+from tidings.experiments.rebeca.population import CLOSED_FORM, STRATEGIES, THESIS, TREE, Population
 from tidings.experiments.rebeca.tree import ROOT
 
 
@@ -78,14 +70,12 @@ class Overhead(Experiment[OverheadPoint]):
         return kept + 100 * (1 if point.advertisements else 30)
 
     def measure(self, point: OverheadPoint, seed: int) -> Mapping[str, float]:
-        clients = clients_for(point.active / ACTIVE, len(TREE.locals))
         network = Population(
             point.strategy,
             advertisements=point.advertisements,
             seed=seed,
-            clients=clients,
+            subscriptions=point.active,
             active=ACTIVE,
-            where=EVERYWHERE,
         )
         return {"messages": network.overhead()}
 

@@ -67,14 +67,14 @@ class Population:
         *,
         advertisements: bool,
         seed: int,
-        clients: int,
-        active: float,
-        where: Mapping[str, range],
+        subscriptions: float,
+        active: float = 1.0,
+        where: Mapping[str, range] = EVERYWHERE,
     ) -> None:
-        """Make `clients` at each local broker of `where`, who want stocks of its range.
-
-        The share `active` of them subscribes at once.
+        """As many clients at each local broker of `where` as make this number of `subscriptions`
+        on average, while the share `active` of them is active; who want stocks of its range.
         """
+        clients = round(subscriptions / active / (len(where) * WISHES))
         self._strategy, self._advertisements = strategy, advertisements
         self._rng = Random(seed)
         settings = Settings(
@@ -141,8 +141,3 @@ def toggles_for(strategy: str, *, advertisements: bool) -> int:
     if advertisements:
         return 300 if strategy in ("simple", "identity") else 100
     return {"simple": 10, "identity": 150}.get(strategy, 40)
-
-
-def clients_for(subscriptions: float, locals_: int) -> int:
-    """How many clients each local broker needs for this number of subscriptions in all."""
-    return round(subscriptions / (locals_ * WISHES))

@@ -8,15 +8,7 @@ from typing import ClassVar
 from tidings.experiments.compare import Expected, Finding, printed
 from tidings.experiments.experiment import Experiment, Panel, Point, Results
 from tidings.experiments.rebeca.closed_forms import table_entries
-from tidings.experiments.rebeca.population import (
-    CLOSED_FORM,
-    EVERYWHERE,
-    STRATEGIES,
-    THESIS,
-    TREE,
-    Population,
-    clients_for,
-)
+from tidings.experiments.rebeca.population import CLOSED_FORM, STRATEGIES, THESIS, TREE, Population
 from tidings.experiments.rebeca.tree import ROOT
 
 
@@ -77,14 +69,11 @@ class Tables(Experiment[TablePoint]):
         return table_entries(TREE, point.strategy, point.subscriptions, toward)
 
     def measure(self, point: TablePoint, seed: int) -> Mapping[str, float]:
-        clients = clients_for(point.subscriptions, len(TREE.locals))
         network = Population(
             point.strategy,
             advertisements=point.advertisements,
             seed=seed,
-            clients=clients,
-            active=1.0,
-            where=EVERYWHERE,
+            subscriptions=point.subscriptions,
         )
         sizes = network.entries()
         found: dict[str, float] = {"entries": sum(sizes.values())}
