@@ -26,8 +26,8 @@ from typing import Final
 from tests.simulation import runs
 from tests.simulation.random_runs import DAMAGE, FAULTS
 from tests.simulation.shrinking import play, shrink
+from tidings.simulation.guarantees import Violation
 from tidings.simulation.scenario import Scenario
-from tidings.simulation.violation import Violation
 
 STRATEGIES: Final = (*runs.STRATEGIES, "learnt:0.2")
 STEPS: Final = (20, 40, 60, 80, 160)

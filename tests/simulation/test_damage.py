@@ -19,9 +19,9 @@ from tidings.overlay import Link, Tree
 from tidings.routing.tables import Tables
 from tidings.simulation import Simulation
 from tidings.simulation.damage import places
+from tidings.simulation.guarantees import Violation
 from tidings.simulation.play import bound, recovery_bound
 from tidings.simulation.topology import line
-from tidings.simulation.violation import Violation
 
 # -- links -------------------------------------------------------------------------------------
 

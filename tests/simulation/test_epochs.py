@@ -14,8 +14,8 @@ from tidings.delivery.reading import Reading
 from tidings.delivery.standing import Standing
 from tidings.node import Node
 from tidings.protocol.messages import Heard
+from tidings.simulation.guarantees import Violation
 from tidings.simulation.scenario import Step
-from tidings.simulation.violation import Violation
 
 LINE = {
     "nodes": ["b0", "b1", "b2"],

@@ -43,8 +43,8 @@ from tidings.protocol.requests import Accepted, Missed
 from tidings.routing.exchange import Exchange
 from tidings.routing.watches import Watches
 from tidings.simulation.commits import Commits
+from tidings.simulation.guarantees import Violation
 from tidings.simulation.scenario import Step
-from tidings.simulation.violation import Violation
 
 pytestmark = pytest.mark.slow
 

@@ -18,7 +18,7 @@ from tidings.routing import Change, reduce
 from tidings.routing.checks import Checks
 from tidings.routing.exchange import Exchange
 from tidings.routing.tables import Tables
-from tidings.simulation.violation import Violation
+from tidings.simulation.guarantees import Violation
 
 pytestmark = pytest.mark.slow
 

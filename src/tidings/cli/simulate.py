@@ -22,12 +22,12 @@ from tidings.overlay import Tree
 from tidings.simulation import checking
 from tidings.simulation.checking import PROBES, Verdict
 from tidings.simulation.drawing import draw
+from tidings.simulation.guarantees import Violation
 from tidings.simulation.play import Play
 from tidings.simulation.population import written_out
 from tidings.simulation.scenario import Scenario
 from tidings.simulation.simulation import Simulation
 from tidings.simulation.trace import traced
-from tidings.simulation.violation import Violation
 
 HELD: Final = 0
 VIOLATED: Final = 1

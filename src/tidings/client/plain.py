@@ -23,7 +23,6 @@ from contextlib import suppress
 from typing import Any, Final, Literal, TypeVar
 
 from tidings.client.client import Client, connect
-from tidings.client.deadline import within
 from tidings.client.dialling import OnStatus, Tls
 from tidings.client.errors import ClientClosed
 from tidings.client.event import DONE, Event
@@ -33,7 +32,7 @@ from tidings.client.publishing import Said
 from tidings.client.reading import Told
 from tidings.client.receipts import OnRefused
 from tidings.client.state import ClientState, SubscriptionState
-from tidings.client.subscription import Subscription
+from tidings.client.subscription import Subscription, within
 from tidings.events import Filter, Notification
 from tidings.protocol.addresses import DEFAULT_URL
 from tidings.protocol.cursors import Beginning

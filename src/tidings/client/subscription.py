@@ -6,17 +6,27 @@ import asyncio
 import inspect
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Generator
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any, TypeAlias
 
-from tidings.client.deadline import within
-from tidings.client.errors import ClientClosed, SubscriptionRefused, cannot_go_on
+from tidings.client.errors import ClientClosed, SubscriptionRefused, TimedOut, cannot_go_on
 from tidings.client.event import Acknowledger, Event
 from tidings.client.host import SessionHost
 from tidings.client.reading import Reading
 from tidings.client.state import SubscriptionState
 from tidings.events import TidingsError
+
+
+@asynccontextmanager
+async def within(seconds: float | None) -> AsyncGenerator[None, None]:
+    """What is done here takes no longer than this, else it is `TimedOut`; None: it may."""
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError:
+        raise TimedOut(f"it has not come within {seconds:g} seconds") from None
+
 
 _log = logging.getLogger("tidings.client")
 

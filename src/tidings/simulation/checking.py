@@ -13,11 +13,11 @@ from itertools import islice, product
 from typing import Any, Final, TypeAlias
 
 from tidings.events import Notification, TidingsError
+from tidings.simulation.guarantees import Violation
 from tidings.simulation.play import Play
 from tidings.simulation.population import written_out
 from tidings.simulation.scenario import Scenario
 from tidings.simulation.simulation import Simulation
-from tidings.simulation.violation import Violation
 
 MOST_SUBSCRIPTIONS: Final = 40
 """A scenario in which there are more is a large one."""

@@ -25,7 +25,7 @@ from itertools import combinations, pairwise
 from math import inf
 from typing import TYPE_CHECKING, Final
 
-from tidings.events import Filter, Notification
+from tidings.events import Filter, Notification, TidingsError
 from tidings.node import Node
 from tidings.protocol.epochs import broker_of
 from tidings.protocol.host import Deliver, Input, Reply
@@ -35,11 +35,15 @@ from tidings.simulation.agreement import Agreement
 from tidings.simulation.courses import Start
 from tidings.simulation.durables import Durable
 from tidings.simulation.truth import Logs, Said, Truth
-from tidings.simulation.violation import Violation
 
 if TYPE_CHECKING:
     from tidings.simulation.clients import Client
     from tidings.simulation.simulation import Simulation
+
+
+class Violation(TidingsError):  # noqa: N818 - it is the run that is wrong, not a call
+    """Something that must never happen has happened."""
+
 
 PERFECT: Final = ("simple", "identity", "covering", "merging", "imperfect:1")
 """The strategies after which a table admits nothing that nobody wants."""

@@ -17,11 +17,10 @@ from tidings.events import Filter, Notification, TidingsError
 from tidings.overlay import Tree
 from tidings.simulation.clients import Client
 from tidings.simulation.damage import damage, damage_tables
-from tidings.simulation.guarantees import PERFECT
+from tidings.simulation.guarantees import PERFECT, Violation
 from tidings.simulation.population import written_out
 from tidings.simulation.scenario import ACTIONS, Scenario, Step
 from tidings.simulation.simulation import Conditions, Simulation
-from tidings.simulation.violation import Violation
 
 _READING: Final = 0.05
 _COMMITTING: Final = 0.02

@@ -51,13 +51,12 @@ from tidings.protocol.parts import Session
 from tidings.protocol.requests import Publish, RequestBody, Subscribe
 from tidings.simulation.clients import Client
 from tidings.simulation.commits import Commits
-from tidings.simulation.guarantees import Guarantees
+from tidings.simulation.guarantees import Guarantees, Violation
 from tidings.simulation.hardships import Hardships
 from tidings.simulation.store import MemoryStore
 from tidings.simulation.topology import Link, Topology
 from tidings.simulation.trace import current
 from tidings.simulation.traffic import Traffic
-from tidings.simulation.violation import Violation
 
 _AT_ONCE: Final = (Wake, Connect, Disconnect)
 """Effects that wait for no commit."""

@@ -19,14 +19,13 @@ from tidings.broker.store import about, database, identity, log_table
 from tidings.broker.store import mark as marks
 from tidings.broker.store.about import End
 from tidings.broker.store.ballast import Ballast
+from tidings.broker.store.connections import Pool, Writer
 from tidings.broker.store.continuity import Found, all_closed, doubt, warning
 from tidings.broker.store.database import DisorderError, LogDamageError, StoreError
 from tidings.broker.store.identity import Identity
 from tidings.broker.store.log_table import LogRow, rows_of
 from tidings.broker.store.mark import Head, Mark
-from tidings.broker.store.pool import Pool
 from tidings.broker.store.seals import Damage, seal, unseal
-from tidings.broker.store.writer import Writer
 from tidings.events import TidingsError
 from tidings.protocol.epochs import epoch_of, stream_name
 from tidings.protocol.host import Span
