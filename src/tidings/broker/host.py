@@ -109,7 +109,7 @@ class Host:
             Connect: self._connect,
             Disconnect: self._disconnect,
             Reply: self._reply,
-            Wake: self._wake,
+            Wake: lambda effect: self._wake_by(effect.at),
             Store: commits.store,
             Append: commits.append,
             Raise: self._raise,
@@ -260,9 +260,6 @@ class Host:
         self.commits.raise_epoch(effect)
 
     # -- time ----------------------------------------------------------------------------------
-
-    def _wake(self, effect: Wake) -> None:
-        self._wake_by(effect.at)
 
     def _wake_by(self, at: float) -> None:
         """Wake the node then, or in time for its next check, whatever it remembers of that."""

@@ -268,10 +268,10 @@ class Simulation:
         for neighbour in configured:
             self._arrange(name, neighbour)
             if not self._is_up(name, neighbour):
-                self._handle(name, LinkDown(neighbour))
+                self.hear(name, LinkDown(neighbour))
         for neighbour in self._reached(name):
             if neighbour not in configured:
-                self._handle(name, LinkUp(neighbour))
+                self.hear(name, LinkUp(neighbour))
 
     def _listen(self, name: str, subscriptions: Subscriptions) -> None:
         """What a subscription finds is decided when it is let in, which may be later than asked."""
@@ -300,9 +300,6 @@ class Simulation:
 
     def hear(self, name: str, input: Input) -> None:
         """A node's host has something to tell it."""
-        self._handle(name, input)
-
-    def _handle(self, name: str, input: Input) -> None:
         node = self.nodes.get(name)
         if node is None:
             return
@@ -336,7 +333,7 @@ class Simulation:
         """Wake a node, whatever it remembers of its timers."""
         if self.nodes.get(name) is node:
             self.at(self.now + self.settings.check, self._nudge, name, node)
-            self._handle(name, Woken())
+            self.hear(name, Woken())
 
     def _perform(self, name: str, effects: list[Effect]) -> None:
         commits = self.commits.get(name)
@@ -387,7 +384,7 @@ class Simulation:
         self._look(
             name,
             lambda: found.append(self.stores[name].read(read)),
-            answer=lambda: self._handle(name, found[0]),
+            answer=lambda: self.hear(name, found[0]),
         )
 
     def _look(self, name: str, *looks: Callable[[], None], answer: Callable[[], None]) -> None:
@@ -417,7 +414,7 @@ class Simulation:
             known = {s: c for s, c in self.lines.items() if c.at == name and c.is_known}
             there = {session: client.is_full for session, client in known.items()}
             up = frozenset(self._reached(name))
-            self._handle(name, Recalled(recall.number, stored, spans, there, up))
+            self.hear(name, Recalled(recall.number, stored, spans, there, up))
 
         self._look(
             name,
@@ -430,11 +427,11 @@ class Simulation:
         """A broker keeps one of its logs from this tick on only."""
         store = self.stores[name]
         store.trim(stream, first)
-        self._handle(name, Trimmed(stream, store.firsts[stream]))
+        self.hear(name, Trimmed(stream, store.firsts[stream]))
 
     def _wake(self, name: str, at: float) -> None:
         if self._wakes.get(name) == at and name in self.nodes:
-            self._handle(name, Woken())
+            self.hear(name, Woken())
 
     def crash(self, name: str) -> None:
         """A node is gone, with all it had not synced."""
@@ -523,7 +520,7 @@ class Simulation:
         self.traffic.count(channel.source, channel.target, packet, channel.cost)
         if self._trace is not None:
             self._trace.carried(self._number, self.now, channel.source, channel.target, packet)
-        self._handle(channel.target, Received(channel.source, packet))
+        self.hear(channel.target, Received(channel.source, packet))
 
     def _arrange(self, a: str, b: str) -> None:
         """There is a channel while one of two nodes has connected, and none has disconnected."""
@@ -538,7 +535,7 @@ class Simulation:
                 self.channels[one, other] = new
             else:
                 self.channels.pop((one, other)).is_up = False
-                self._handle(one, LinkDown(other))
+                self.hear(one, LinkDown(other))
         if is_wanted:
             self.at(self.now + latency, self._connected, self.channels[a, b])
 
@@ -582,7 +579,7 @@ class Simulation:
                 channel.is_silent = True
             elif channel.is_up:
                 channel.is_up = False
-                self._handle(one, LinkDown(other))
+                self.hear(one, LinkDown(other))
 
     def restore_link(self, a: str, b: str) -> None:
         for one, other in ((a, b), (b, a)):
@@ -590,7 +587,7 @@ class Simulation:
             channel.is_silent = False
             if not channel.is_up:
                 channel.is_up = True
-                self._handle(one, LinkUp(other))
+                self.hear(one, LinkUp(other))
 
     def set_conditions(self, conditions: Conditions) -> None:
         """From now on all links behave like this."""
@@ -625,7 +622,7 @@ class Simulation:
                     event = Event(client.session, tick, notification)
                     self._trace.published(self._number, self.now, client.name, client.at, event)
         self._asking = client.name
-        self._handle(client.at, Request(client.session, body, self.time(client.at)))
+        self.hear(client.at, Request(client.session, body, self.time(client.at)))
         self._asking = ""
 
     def trace_heard(self, client: Client, event: Event) -> None:

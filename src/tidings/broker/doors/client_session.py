@@ -87,18 +87,18 @@ class ClientSession:
         self._paid_at = monotonic()
         self._handlers: dict[type, Callable[[Any], None]] = {
             Publish: self._publish,
-            Acknowledge: self._acknowledge,
+            Acknowledge: lambda body: self._pass_on(self._owned(body)),
             Renew: self._pass_on,
             Subscribe: self._subscribe,
             Watch: self._watch,
             Advertise: self._advertise,
-            Unsubscribe: self._unsubscribe,
+            Unsubscribe: lambda body: self._end(self._owned(body)),
             Unadvertise: self._unadvertise,
             Attach: self._attach,
             Detach: self._detach,
             Copy: self._copy,
-            Ping: self._ping,
-            Pong: _ignore,
+            Ping: lambda body: host.post(connection, Pong(body.number)),
+            Pong: lambda _: None,  # it says only that somebody is there
         }
         connection.label = self.name
         connection.receive = self.receive
@@ -298,12 +298,6 @@ class ClientSession:
             return
         self._pass_on(self._owned(body))
 
-    def _acknowledge(self, body: Acknowledge) -> None:
-        self._pass_on(self._owned(body))
-
-    def _unsubscribe(self, body: Unsubscribe) -> None:
-        self._end(self._owned(body))
-
     def _owned(self, body: Any) -> Any:
         """The request with the name of its durable subscription behind the principal's."""
         if body.durable is None:
@@ -335,10 +329,3 @@ class ClientSession:
         refusal = self._copies.ask(body)
         if refusal is not None:
             self._refuse(body.id, refusal)
-
-    def _ping(self, body: Ping) -> None:
-        self._host.post(self._connection, Pong(body.number))
-
-
-def _ignore(_: Any) -> None:
-    """A pong says only that somebody is there."""

@@ -1,4 +1,4 @@
-"""Connections to the database: one that changes it, a transaction at a time, and those that read."""
+"""Connections to the database: the one that changes it, and those that read meanwhile."""
 
 from __future__ import annotations
 
