@@ -29,12 +29,12 @@ from tests.simulation.test_homes import made_at_once
 from tidings.delivery import FromLog, subscriptions
 from tidings.delivery.fetching import Fetching
 from tidings.delivery.homes import Homes
-from tidings.delivery.known import Known
 from tidings.delivery.logs import Logs
 from tidings.delivery.publishers import Publisher, Publishers
 from tidings.delivery.publishing import Publishing
 from tidings.delivery.reading import Reading
 from tidings.delivery.refusals import Refusals
+from tidings.delivery.streams import Known
 from tidings.delivery.subscriptions import Subscriptions
 from tidings.delivery.telling import Telling
 from tidings.node import Node

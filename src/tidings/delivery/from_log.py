@@ -16,8 +16,8 @@ from tidings.delivery.doubts import SHELF as DOUBTS
 from tidings.delivery.doubts import Doubts
 from tidings.delivery.fetching import Fetching
 from tidings.delivery.holdings import HOURS, USED
+from tidings.delivery.log import OwnStream
 from tidings.delivery.logs import Logs
-from tidings.delivery.own import OwnStream
 from tidings.delivery.publishing import Publishing
 from tidings.delivery.quotas import Quota
 from tidings.delivery.readers import UNKNOWN, Client, Flow

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from tidings.delivery.log import Log, size
-from tidings.delivery.own import OwnStream
+from tidings.delivery.log import Log, OwnStream, size
 from tidings.events import Notification
 from tidings.protocol.epochs import broker_of, epoch_of
 from tidings.protocol.host import Append, Damaged, Read, Records, Span, Trimmed, Unreadable
@@ -37,7 +36,7 @@ class Logs:
     ) -> None:
         self._kernel, self._wants = kernel, wants
         self._back = back
-        self.logs: dict[str, Log[Event]] = {
+        self.logs: dict[str, Log] = {
             stream: Log(first=span.first, last=span.last, time=span.time)
             for stream, span in spans.items()
         }
@@ -57,7 +56,7 @@ class Logs:
         """What was known when the host was asked for what is kept."""
 
     @property
-    def log(self) -> Log[Event]:
+    def log(self) -> Log:
         """That of what clients publish now."""
         return self.published.log
 
