@@ -13,9 +13,11 @@ from typing import Final
 
 import msgspec
 from rich.console import Console
+from rich.progress import TimeElapsedColumn
 from rich.text import Text
 
 from tidings.cli.complaints import complain, remark, shortened
+from tidings.cli.progress import bars
 from tidings.cli.terminal import output
 from tidings.events import TidingsError
 from tidings.overlay import Tree
@@ -254,20 +256,12 @@ def _some(names: list[str], most: int = 6) -> str:
 @contextmanager
 def _bar(duration: float) -> Iterator[Callable[[float], None]]:
     """Shows how far virtual time has come, on stderr, if somebody is looking."""
-    if not sys.stderr.isatty():
-        yield lambda part: None
-        return
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (
-        TextColumn("simulating"),
-        BarColumn(),
-        TextColumn("{task.completed:.1f} of {task.total:g} s"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
-        bar = bars.add_task("", total=duration)
-        yield lambda part: bars.update(bar, completed=part * duration)
+    with bars("{task.completed:.1f} of {task.total:g} s", TimeElapsedColumn()) as shown:
+        if shown is None:
+            yield lambda part: None
+            return
+        bar = shown.add_task("simulating", total=duration)
+        yield lambda part: shown.update(bar, completed=part * duration)
 
 
 @contextmanager

@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from tidings.events import Conjunction, Constraint
 from tidings.routing.reaches import ALL_BITS, is_single, mark, reach
-from tidings.routing.stage import OrderedSet
+from tidings.routing.reduction import OrderedSet
 
 _LARGE: Final = 24
 """A form that holds at least this many conjunctions is searched by arrays."""

@@ -32,7 +32,7 @@ from tidings.routing.joins import (
     union_of,
 )
 from tidings.routing.learnt import Learnt
-from tidings.routing.stage import Difference, References
+from tidings.routing.reduction import Difference, References
 from tidings.routing.statistics import Statistics
 
 

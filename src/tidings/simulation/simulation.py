@@ -55,8 +55,7 @@ from tidings.simulation.guarantees import Guarantees, Violation
 from tidings.simulation.hardships import Hardships
 from tidings.simulation.store import MemoryStore
 from tidings.simulation.topology import Link, Topology
-from tidings.simulation.trace import current
-from tidings.simulation.traffic import Traffic
+from tidings.simulation.trace import Traffic, current
 
 _AT_ONCE: Final = (Wake, Connect, Disconnect)
 """Effects that wait for no commit."""
