@@ -1,4 +1,4 @@
-"""Dialling: finding a broker that lets the client in, and staying in touch with one."""
+"""Dialling: finding a broker that lets the client in, whom to believe, and staying in touch."""
 
 from __future__ import annotations
 

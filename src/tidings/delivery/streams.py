@@ -1,4 +1,4 @@
-"""Streams: which there are in the network, by which way they come, and how far they are."""
+"""Streams: which there are in the network, by which way they come, and how far they are known."""
 
 from __future__ import annotations
 

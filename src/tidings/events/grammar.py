@@ -1,4 +1,4 @@
-"""The grammar: from text to tree, and what to say of a text that is no filter."""
+"""The grammar: from text to tree, what conditions make of constants, and of what is no filter."""
 
 from __future__ import annotations
 

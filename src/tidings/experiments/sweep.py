@@ -2,7 +2,8 @@
 
 The driver only holds what came out. Each task gets the whole list of points, which is small, and
 the number of the one it measures; the ranges of Spark have as many partitions as we like, so one
-point is one task, and tasks are begun in their order.
+point is one task, and tasks are begun in their order. What simulations leave as traces is analysed
+by Spark, too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The protocol of matching engines."""
+"""The protocol of matching engines, and the plain one, which is the oracle for all others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Digests: small summaries by which two ends of a link find out whether they hold the same.
+"""Digests: small summaries by which two ends, of a link or a session, find out whether they hold
+the same.
 
 A digest is the sum of the keys of all filters, a sketch of constant size. Where two digests
 differ, both ends compare the sums of *buckets*, some multiple of the root of the table's size, and

@@ -1,4 +1,4 @@
-"""Jobs: what Spark does for us, so that it can be stopped."""
+"""Jobs: what Spark does for us, so that it can be stopped; and why it has failed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""A workload: filters and events drawn from one seed, in each form that somebody needs."""
+"""A workload: filters and events drawn from one seed by numbers that are the same everywhere.
+
+NumPy keeps the raw output of PCG64 and of its seeding for ever, but not what `Generator` makes
+of it; and functions such as `log` may differ in the last digit between machines. So everything
+is drawn from the raw output, with nothing but +, ×, ÷, floor and comparisons.
+"""
 
 from __future__ import annotations
 

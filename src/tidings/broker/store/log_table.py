@@ -1,4 +1,7 @@
-"""The log's table: what is asked of it and done to it, within a transaction of the caller."""
+"""The log's table: what is asked of it and done to it, within a transaction of the caller.
+
+Each of its rows is some events that were committed together.
+"""
 
 from __future__ import annotations
 

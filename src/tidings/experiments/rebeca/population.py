@@ -1,4 +1,8 @@
-"""The population: clients, what they want, and what their wishes cost a network of brokers."""
+"""The population: clients, what they want, and what their wishes cost a network of brokers.
+
+All experiments run on the same tree, with one producer at the root. A subscription is for a stock,
+or for a stock and a range of prices.
+"""
 
 from __future__ import annotations
 

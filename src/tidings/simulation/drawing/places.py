@@ -1,4 +1,4 @@
-"""Places: where each broker is, in any unit.
+"""Places: where each broker is, in any unit, and then in pixels, with room between the circles.
 
 They are given, or else a row is a ribbon, a tree is radial, and any other network is held by
 balanced springs.

@@ -1,4 +1,4 @@
-"""Signs: circles, lines and text as elements of SVG, and their colours."""
+"""Signs: circles, lines and text as elements of SVG, their colours, and how wide text is."""
 
 from __future__ import annotations
 

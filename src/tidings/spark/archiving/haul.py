@@ -1,6 +1,7 @@
 """A haul: a stretch of a stream, brought from a broker into files of a lake by one task.
 
-It may run anywhere, also twice: its files are nothing until they are committed.
+It may run anywhere, also twice: its files are nothing until they are committed. `Hands` carry hauls
+out: those of this program, or of a Spark.
 """
 
 from __future__ import annotations

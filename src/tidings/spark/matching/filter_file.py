@@ -20,8 +20,7 @@ import uuid
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -33,9 +32,6 @@ from tidings.events.values import element, scalar
 from tidings.matching.lines import Lines
 from tidings.matching.named import NamedIndex, Names, names_of
 from tidings.matching.source import FILTERS, NEVER, Source
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 __all__ = ["index_of", "keys", "read", "write"]
 
@@ -211,26 +207,3 @@ def index_of(path: Path, *, alone: bool = False) -> NamedIndex:
         while len(_indexes) > _KEPT:
             del _indexes[next(iter(_indexes))]
         return found
-
-
-_folders: list[TemporaryDirectory[str]] = []  # until the program ends: executors fetch from there
-
-
-def sent(spark: SparkSession, filters: Mapping[Any, Filter], folder: str | Path | None) -> Path:
-    """Write them as a file, to a folder that all machines see or for Spark to send; where it is."""
-    if folder is not None:
-        return write(filters, Path(folder)).absolute()
-    if not _folders:
-        _folders.append(TemporaryDirectory(prefix="tidings-filters-"))
-    path = write(filters, Path(_folders[0].name))
-    context = spark.sparkContext
-    if not any(sent.endswith(path.name) for sent in context.listFiles):
-        context.addFile(str(path))
-    return path
-
-
-def received(path: Path) -> Path:
-    """Where a task finds what was sent."""
-    from pyspark import SparkFiles
-
-    return Path(SparkFiles.get(path.name))

@@ -31,8 +31,7 @@ from tidings.spark.columns.expressions import condition, either
 from tidings.spark.format.variants import records
 from tidings.spark.matching import filter_file
 from tidings.spark.matching.asking import KINDS, Asking, kind_of
-from tidings.spark.matching.filter_file import received, sent
-from tidings.spark.matching.lake_match import Wanted, match_lake
+from tidings.spark.matching.lake_match import Wanted, match_lake, received, sent
 from tidings.spark.workers import settle
 
 if TYPE_CHECKING:

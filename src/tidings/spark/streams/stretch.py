@@ -1,4 +1,4 @@
-"""A stretch: the ticks of one stream behind a start and up to an end."""
+"""A stretch: the ticks of one stream behind a start and up to an end, copied or subscribed to."""
 
 from __future__ import annotations
 
