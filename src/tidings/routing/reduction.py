@@ -21,13 +21,9 @@ class Change(NamedTuple):
     added: dict[Filter, int]
     removed: dict[Filter, int]
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing has to be told."""
-        return not self.added and not self.removed
-
     def __bool__(self) -> bool:
-        return not self.is_empty
+        """Whether anything has to be told."""
+        return bool(self.added or self.removed)
 
 
 class Reduction(Protocol):

@@ -189,30 +189,27 @@ class Play:
 
     def _cut(self, step: Step) -> None:
         if (step.node, step.to) in self.simulation.channels:
-            self.simulation.fail_link(step.node, step.to)
+            self.simulation.fail_link(step.node, step.to, silently=step.do == "mute")
 
-    def _mute(self, step: Step) -> None:
-        if (step.node, step.to) in self.simulation.channels:
-            self.simulation.fail_link(step.node, step.to, silently=True)
+    _mute = _cut
 
     def _mend(self, step: Step) -> None:
         if (step.node, step.to) in self.simulation.channels:
             self.simulation.restore_link(step.node, step.to)
 
-    def _corrupt(self, step: Step) -> None:
-        node = self.simulation.nodes.get(step.node)
-        if node is not None:
-            self.simulation.guarantees.damaged()
-            self.simulation.may_fail = True
-            damage_tables(node, Random(step.number))
-
     def _damage(self, step: Step) -> None:
         node = self.simulation.nodes.get(step.node)
-        if node is not None:
-            self.simulation.guarantees.damaged()
-            self.simulation.may_fail = True
+        if node is None:
+            return
+        self.simulation.guarantees.damaged()
+        self.simulation.may_fail = True
+        if step.do == "corrupt":
+            damage_tables(node, Random(step.number))
+        else:
             what = damage(node, Random(step.number))
             self.damages.append(f"{self.simulation.now:.2f} {node.name}: {what}")
+
+    _corrupt = _damage
 
     # -- faults of what is kept ----------------------------------------------------------------
 

@@ -596,9 +596,7 @@ class Simulation:
 
     def change_conditions(self, **changes: float) -> None:
         """From now on all links differ from what they were in these respects."""
-        self._conditions = replace(self._conditions, **changes)
-        for channel in self.channels.values():
-            channel.conditions = replace(channel.conditions, **changes)
+        self.set_conditions(replace(self._conditions, **changes))
 
     # -- clients -------------------------------------------------------------------------------
 

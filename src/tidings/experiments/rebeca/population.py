@@ -6,7 +6,7 @@ or for a stock and a range of prices.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from random import Random
 from typing import Final
 
@@ -101,12 +101,8 @@ class Population:
                 self._clients.append((client, wishes.draw(stocks)))
         for client, wanted in self._clients:
             if self._rng.random() < active:
-                self._subscribe_at_once(client, wanted)
-
-    def _subscribe_at_once(self, client: Client, wanted: Sequence[Filter]) -> None:
-        """Subscribe in one message: faster than one by one, and the tables are the same."""
-        client.want(wanted)
-        self.sim.settle()
+                client.want(wanted)  # faster than one by one, and the tables are the same
+                self.sim.settle()
 
     def entries(self) -> dict[str, int]:
         """How many subscriptions of neighbours each broker holds."""

@@ -35,14 +35,6 @@ class Facts(NamedTuple):
     """The links that are not in the tree."""
     down: set[str]
 
-    @property
-    def greatest_table(self) -> int:
-        return max(self.tables.values(), default=0)
-
-    @property
-    def greatest_traffic(self) -> int:
-        return max(self.traffic.values(), default=0)
-
 
 def _facts(
     topology: Topology,
@@ -121,10 +113,11 @@ def scene_of(
     facts = _facts(topology, tables, traffic, tree, down)
     points = scaled(topology, places_of(topology))
     crowded = crowded_part(topology)
-    radius = Scale(facts.greatest_table, LEAST_RADIUS, greatest_radius(points, crowded))
+    largest, busiest = (max(each.values(), default=0) for each in (facts.tables, facts.traffic))
+    radius = Scale(largest, LEAST_RADIUS, greatest_radius(points, crowded))
     if crowded > 0:
         points = pushed_apart(points, radius.greatest * 2 + GAP)
-    width = Scale(facts.greatest_traffic, _LEAST_WIDTH, _GREATEST_WIDTH)
+    width = Scale(busiest, _LEAST_WIDTH, _GREATEST_WIDTH)
     spots = {
         node: Spot(float(x), float(y), radius(facts.tables.get(node, 0)), node in facts.down)
         for node, (x, y) in zip(topology.nodes, points, strict=True)
