@@ -37,13 +37,13 @@ def remark_if_none(wanted: Filter) -> None:
         remark(f"this filter can never match{': ' if why else ''}{why}")
 
 
-def counted(number: int, what: str) -> str:
-    """How many there are of something.
+def counted(number: int, what: str, many: str = "") -> str:
+    """How many there are of something; `many` is what several are called, if not by an s.
 
     >>> counted(1, "event"), counted(2_000, "event")
     ('1 event', '2,000 events')
     """
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+    return f"{number:,} {what if number == 1 else many or what + 's'}"
 
 
 def connection_told() -> Callable[[bool, str], None]:

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import TimeElapsedColumn
 from rich.text import Text
 
-from tidings.cli.complaints import complain, remark, shortened
+from tidings.cli.complaints import complain, counted, remark, shortened
 from tidings.cli.progress import bars
 from tidings.cli.terminal import output
 from tidings.events import TidingsError
@@ -145,7 +145,7 @@ def _verdict(verdict: Verdict) -> Iterator[str]:
         f"{verdict.bound:.1f} s are allowed"
     )
     if verdict.probes:
-        yield f"{_count(verdict.probes, 'probe')} from every client reached exactly who wants them"
+        yield f"{counted(verdict.probes, 'probe')} from every client reached exactly who wants them"
 
 
 def _row(out: Console, name: str, *lines: str, style: str = "") -> None:
@@ -159,9 +159,9 @@ def _network(simulation: Simulation) -> Iterator[str]:
     clients = sum(client.is_alive for client in simulation.clients.values())
     yield ", ".join(
         (
-            _count(len(topology), "node"),
-            _count(len(topology.links), "link"),
-            _count(clients, "client"),
+            counted(len(topology), "node"),
+            counted(len(topology.links), "link"),
+            counted(clients, "client"),
         )
     )
     down = [node for node in topology.nodes if node not in simulation.nodes]
@@ -186,11 +186,11 @@ def _shape(simulation: Simulation) -> str:
     nodes = simulation.nodes.items()
     trees = {name: node.trees for name, node in nodes if isinstance(node.trees, Tree)}
     roots = Counter(tree.root for tree in trees.values())
-    links = _count(len(simulation.tree()), "link")
+    links = counted(len(simulation.tree()), "link")
     if len(roots) == 1:
         deepest = max(tree.distance for tree in trees.values())
-        return f"root {next(iter(roots))}, {links}, at most {_count(deepest, 'link')} from there"
-    listed = ", ".join(f"{root} ({_count(n, 'node')})" for root, n in sorted(roots.items()))
+        return f"root {next(iter(roots))}, {links}, at most {counted(deepest, 'link')} from there"
+    listed = ", ".join(f"{root} ({counted(n, 'node')})" for root, n in sorted(roots.items()))
     return f"not agreed on; roots {listed or 'none'}; {links}"
 
 
@@ -200,7 +200,7 @@ def _tables(simulation: Simulation) -> str:
         return "none, all nodes are down"
     most = max(sizes.values())
     largest = next(n for n in simulation.topology.nodes if sizes.get(n) == most)
-    total = _count(sum(sizes.values()), "entry", "entries")
+    total = counted(sum(sizes.values()), "entry", "entries")
     return f"{total}; {most:,} of them at {largest}" if most else total
 
 
@@ -209,13 +209,13 @@ def _messages(simulation: Simulation) -> Iterator[str]:
     total = sum(traffic.by_link.values())
     width = len(f"{total:,}")
     yield f"{total:,} between nodes"
-    yield f"{traffic.control:{width},} change tables, with {_count(traffic.filters, 'filter')}"
+    yield f"{traffic.control:{width},} change tables, with {counted(traffic.filters, 'filter')}"
     yield f"{traffic.events:{width},} carry events"
     if traffic.reading:
         yield f"{traffic.reading:{width},} tell how far streams are, or fetch what is lacking"
     rest = total - traffic.control - traffic.events - traffic.reading
     yield f"{rest:{width},} keep trees and tables right"
-    yield f"in {_count(traffic.packets, 'packet')}; {traffic.lost:,} more were lost"
+    yield f"in {counted(traffic.packets, 'packet')}; {traffic.lost:,} more were lost"
 
 
 def _events(simulation: Simulation) -> Iterator[str]:
@@ -239,10 +239,6 @@ def _busiest(simulation: Simulation) -> list[str]:
     top = [c for c in sorted(carried, key=lambda c: -c[0]) if c[0]][:_BUSIEST]
     widest = max((len(f"{number:,}") for number, _ in top), default=0)
     return [f"{number:{widest},}  {name}" for number, name in top]
-
-
-def _count(number: int, one: str, many: str = "") -> str:
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def _some(names: list[str], most: int = 6) -> str:

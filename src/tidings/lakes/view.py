@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import pyarrow as pa
 
 from tidings.events import Filter
-from tidings.lakes.joining import Joint, joints
+from tidings.lakes.delta import Joint, joints
 from tidings.lakes.layout import Archived
 from tidings.lakes.ledger import GAP, STREAM, WRITER
 from tidings.lakes.order import in_order

@@ -24,6 +24,7 @@ from tidings.events.intervals import Cut
 from tidings.routing.joins import (
     MOST_COMPARED,
     JoinTree,
+    Learnt,
     Stretch,
     constraint_of,
     is_tame,
@@ -31,7 +32,6 @@ from tidings.routing.joins import (
     swallows,
     union_of,
 )
-from tidings.routing.learnt import Learnt
 from tidings.routing.reduction import Difference, References
 from tidings.routing.statistics import Statistics
 

@@ -13,6 +13,7 @@ from tidings.events import Conjunction, Constraint, Filter
 from tidings.events.constraint import unions
 from tidings.routing.joins import (
     MOST_COMPARED,
+    Learnt,
     Stretch,
     constraint_of,
     cover_of,
@@ -22,7 +23,6 @@ from tidings.routing.joins import (
     stretch_of,
     swallows,
 )
-from tidings.routing.learnt import Learnt
 from tidings.routing.naming import Strategy
 from tidings.routing.statistics import Statistics
 
