@@ -18,25 +18,6 @@ from tidings.protocol.addresses import Address, Url
 from tidings.protocol.requests import Refused
 from tidings.protocol.wire import ACCESS, Hello, Welcome
 
-Tls: TypeAlias = ssl.SSLContext | str | Path | None
-"""A context, or the file of the authority that signed the broker's certificate."""
-
-
-def tls_context(url: Url, tls: Tls) -> ssl.SSLContext | None:
-    """How to encrypt, or None; `TidingsError` if the two contradict each other."""
-    if not url.is_encrypted:
-        if tls is not None:
-            raise TidingsError("tls= was given, but the address says no TLS: use tidings+tls://")
-        return None
-    if isinstance(tls, ssl.SSLContext):
-        return tls
-    try:
-        return ssl.create_default_context(cafile=None if tls is None else str(tls))
-    except (OSError, ssl.SSLError) as problem:
-        said = problem.strerror or str(problem)
-        raise TidingsError(f"{tls}: cannot be used as a certificate authority: {said}") from None
-
-
 _log = logging.getLogger("tidings.client")
 
 PATIENCE: Final = 10.0
@@ -232,3 +213,22 @@ def _welcome(greeting: Any, connection: Connection, address: Address) -> Welcome
         error = AccessDenied if greeting.id == ACCESS else ConnectionFailed
         raise error(f"{address}: {greeting.reason}")
     raise ConnectionFailed(f"{address}: {reason}")
+
+
+Tls: TypeAlias = ssl.SSLContext | str | Path | None
+"""A context, or the file of the authority that signed the broker's certificate."""
+
+
+def tls_context(url: Url, tls: Tls) -> ssl.SSLContext | None:
+    """How to encrypt, or None; `TidingsError` if the two contradict each other."""
+    if not url.is_encrypted:
+        if tls is not None:
+            raise TidingsError("tls= was given, but the address says no TLS: use tidings+tls://")
+        return None
+    if isinstance(tls, ssl.SSLContext):
+        return tls
+    try:
+        return ssl.create_default_context(cafile=None if tls is None else str(tls))
+    except (OSError, ssl.SSLError) as problem:
+        said = problem.strerror or str(problem)
+        raise TidingsError(f"{tls}: cannot be used as a certificate authority: {said}") from None

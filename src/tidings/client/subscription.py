@@ -17,17 +17,6 @@ from tidings.client.reading import Reading
 from tidings.client.state import SubscriptionState
 from tidings.events import TidingsError
 
-
-@asynccontextmanager
-async def within(seconds: float | None) -> AsyncGenerator[None, None]:
-    """What is done here takes no longer than this, else it is `TimedOut`; None: it may."""
-    try:
-        async with asyncio.timeout(seconds):
-            yield
-    except TimeoutError:
-        raise TimedOut(f"it has not come within {seconds:g} seconds") from None
-
-
 _log = logging.getLogger("tidings.client")
 
 
@@ -240,3 +229,13 @@ class _Kept:
 
     def __await__(self) -> Generator[Any, None, None]:
         return self._until_kept().__await__()
+
+
+@asynccontextmanager
+async def within(seconds: float | None) -> AsyncGenerator[None, None]:
+    """What is done here takes no longer than this, else it is `TimedOut`; None: it may."""
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError:
+        raise TimedOut(f"it has not come within {seconds:g} seconds") from None

@@ -31,6 +31,8 @@ from tidings.events.syntax_tree import (
 )
 from tidings.events.values import STRING, domain_of
 
+# -- what each condition makes of its constants ------------------------------------------------
+
 
 def _comparable(context: Context, leaf: Leaf, operand: int, value: Any) -> Any:
     """The order of a constant's domain, which must be the declared one."""

@@ -48,8 +48,6 @@ from tidings.protocol.cursors import Beginning, cursor_text, read_cursor
 from tidings.protocol.messages import Event as NodeEvent
 from tidings.protocol.requests import Cursor
 
-__all__ = ["History", "served"]
-
 _log = logging.getLogger("tidings.lakes")
 
 _OFTEN: Final = 1.0

@@ -158,6 +158,8 @@ def place(conjunction: Conjunction) -> Place:
     return tuple(constraints), tuple(values), tuple(reaches), digest(conjunction)
 
 
+# -- kept up to date ---------------------------------------------------------------------------
+
 Join = Callable[[Constraint, Constraint], Constraint]
 
 
@@ -235,6 +237,9 @@ class JoinTree:
         self._nodes[1] = old[1]
         self._leaves = {c: leaf + size for c, leaf in self._leaves.items()}
         self._free = list(range(4 * size - 1, 3 * size - 1, -1))
+
+
+# -- what is learnt ----------------------------------------------------------------------------
 
 
 class Learnt(NamedTuple):

@@ -33,8 +33,6 @@ from tidings.matching.lines import Lines
 from tidings.matching.named import NamedIndex, Names, names_of
 from tidings.matching.source import FILTERS, NEVER, Source
 
-__all__ = ["index_of", "keys", "read", "write"]
-
 FORMAT: Final = "tidings filters"
 VERSION: Final = 2
 _KEPT: Final = 4
