@@ -189,7 +189,7 @@ def test_the_command_listens_under_the_name_of_its_principal(tmp_path: Path) -> 
             registered = await asyncio.to_thread(
                 command, broker, "desk", "subscribe", "--filters", str(tmp_path / "f.tsv")
             )
-            assert registered == (0, "1 subscriptions registered")
+            assert registered == (0, "1 subscription registered")
             said = [e.notification for e in broker.log() if "tidings.bulk" in e.notification]
             assert [each["tidings.bulk"] for each in said] == ["desk/falling"]
             await pipeline.publish_many(copies(1, "desk/falling", "lab/falling"))
