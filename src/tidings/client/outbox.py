@@ -47,17 +47,8 @@ class Publication:
     """
 
     __slots__ = (
-        *(
-            "ids",
-            "is_unsure",
-            "maybe_twice",
-            "notifications",
-            "number",
-            "receipt",
-            "sent_to",
-            "size",
-        ),
-        "where",
+        *("count", "ids", "is_unsure", "maybe_twice", "notifications", "number", "receipt"),
+        *("sent_to", "size", "where"),
     )
 
     def __init__(
@@ -70,7 +61,7 @@ class Publication:
     ) -> None:
         self.notifications: Final = notifications
         self.receipt: Final = receipt
-        self.ids: Final = ids if any(ids) else ()
+        self.ids: Final = ids
         """That of each, by which any broker knows it again; empty where there is none."""
         self.maybe_twice: Final = maybe_twice
         """Whether it is kept though a broker that may have kept it cannot be asked."""
@@ -82,9 +73,13 @@ class Publication:
         """Whether they may be kept twice, whatever is said of where."""
         self.sent_to: tuple[str, ...] = ()
         """The brokers that may have it."""
-        self.size: Final = sum([len(pack_notification(each)) for each in notifications]) + (
-            sum(map(len, ids)) if ids else 0
-        )
+        self.count: Final = len(notifications)
+        """How many they are."""
+        size = len(pack_notification(notifications[0]))
+        if self.count > 1:
+            size += sum([len(pack_notification(each)) for each in notifications[1:]])
+        self.size: Final = size
+        """In bytes, about."""
 
     def elsewhere(self, broker: str) -> tuple[str, ...]:
         """The brokers besides one that may have it."""
@@ -101,19 +96,14 @@ class Publication:
         return self.notifications[0]
 
     @property
-    def count(self) -> int:
-        """How many they are."""
-        return len(self.notifications)
-
-    @property
     def last(self) -> int:
         """The number of the last of them."""
-        return self.number + len(self.notifications) - 1
+        return self.number + self.count - 1
 
     @property
     def numbers(self) -> range:
         """Those of all of them."""
-        return range(self.number, self.number + len(self.notifications))
+        return range(self.number, self.number + self.count)
 
 
 class Outbox:
@@ -342,28 +332,29 @@ class Outbox:
         self._frames.append(run[-1].last)
         yield self._request(run)
 
-    def _goes_with(self, publication: Publication, before: Publication) -> bool:
+    @staticmethod
+    def _goes_with(publication: Publication, before: Publication) -> bool:
         """Whether both travel in one request."""
         return (
-            publication.number == before.last + 1
+            publication.number == before.number + 1
             and publication.count == before.count == 1
             and publication.maybe_twice == before.maybe_twice
-            and publication.elsewhere(self._broker) == before.elsewhere(self._broker)
+            and publication.sent_to == before.sent_to
         )
 
     def _request(self, run: list[Publication]) -> Publish:
         """What is sent of these, which may be kept by this broker from now on."""
         first, broker = run[0], self._broker
         elsewhere = first.elsewhere(broker)
-        for publication in run:
-            if broker not in publication.sent_to:
-                publication.sent_to = (*publication.sent_to, broker)
+        if broker not in first.sent_to:  # nor in that of the others, which is the same
+            sent_to = (*first.sent_to, broker)
+            for publication in run:
+                publication.sent_to = sent_to
         self._sent.extend(run)
-        ids: tuple[str, ...] = ()
-        if first.count > 1:
-            said, ids = first.notifications, first.ids
-        else:
-            said = tuple([publication.notification for publication in run])
+        said, ids = first.notifications, first.ids
+        if len(run) > 1:
+            said = tuple([publication.notifications[0] for publication in run])
+            ids = ()
             if any(publication.ids for publication in run):
                 ids = tuple(publication.ids[0] if publication.ids else "" for publication in run)
         is_whole = first.count > 1
@@ -431,17 +422,25 @@ class Outbox:
 class _Places:
     """Where publications are kept, by what the broker has told of runs of them."""
 
-    __slots__ = ("_numbers", "_runs")
+    __slots__ = ("_end", "_first", "_numbers", "_one", "_runs")
 
     def __init__(self, runs: Sequence[Kept]) -> None:
         found = {run.number: run for run in runs}
         self._runs = [found[number] for number in sorted(found)]
         self._numbers = [run.number for run in self._runs]
+        self._one: tuple[Kept, ...] = ()
+        """The last run, which most are in."""
+        if self._runs:
+            last = self._runs[-1]
+            self._one, self._first, self._end = (last,), last.number, last.last + 1
 
     def of(self, publication: Publication) -> tuple[Kept, ...]:
         """The runs that are about one of them."""
         if not self._runs:
             return ()
+        number = publication.number
+        if self._one and self._first <= number and number + publication.count <= self._end:
+            return self._one
         first = max(0, bisect_right(self._numbers, publication.number) - 1)
         after = bisect_right(self._numbers, publication.last)
         return tuple(run for run in self._runs[first:after] if run.last >= publication.number)

@@ -47,7 +47,7 @@ class Publisher:
     async def publish(self, said: Said, id: str | None, *, maybe_twice: bool) -> Receipt:
         """Publish one; its receipt, once it is kept."""
         notification = notification_of(said)
-        ids = (id_of(notification) if id is None else checked(id),)
+        ids = _ids(notification) if id is None else (checked(id),)
         publication = await self._one((notification,), ids, maybe_twice=maybe_twice)
         return receipt_of(publication.number, publication.where, is_unsure=publication.is_unsure)
 
@@ -67,6 +67,7 @@ class Publisher:
             return Receipts(0, 0, ())
         if id is None:
             ids = tuple(map(id_of, together))
+            ids = ids if any(ids) else ()
         else:
             ids = tuple(checked(f"{id}/{index}") for index in range(len(together)))
         publication = await self._one(together, ids, maybe_twice=maybe_twice)
@@ -100,7 +101,7 @@ class Publisher:
                     notification = notification_of(each)
                     if self._outbox.is_full:
                         await self._room()
-                    self._add(many.one(index), (notification,), (id_of(notification),))
+                    self._add(many.one(index), (notification,), _ids(notification))
                     index += 1
             many.close()
             await many.future
@@ -153,6 +154,11 @@ def _one_of_many(index: int, said: Said) -> Notification:
         return notification_of(said)
     except NotificationError as problem:
         raise NotificationError(f"event {index}: {problem}") from None
+
+
+def _ids(notification: Notification) -> tuple[str, ...]:
+    id = id_of(notification)
+    return (id,) if id else ()
 
 
 def id_of(notification: Notification) -> str:
