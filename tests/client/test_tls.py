@@ -4,7 +4,7 @@ import ssl
 
 import pytest
 
-from tidings.client.dialling import tls_context
+from tidings.client.tls import tls_context
 from tidings.events import TidingsError
 from tidings.protocol.addresses import parse_url
 

@@ -21,7 +21,7 @@ from tidings.lakes.filling import rows_to_table, to_table
 from tidings.lakes.lake import Lake
 from tidings.lakes.layout import BODY, FIXED, Archived, to_events
 from tidings.protocol.messages import Event
-from tidings.protocol.records import pack, rows_of, unpack_rows
+from tidings.protocol.runs import pack, rows_of, unpack_rows
 
 BEGIN = datetime(2026, 11, 15, 23, 59, 58, tzinfo=UTC)
 

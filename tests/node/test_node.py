@@ -13,7 +13,6 @@ from tidings.protocol.digest import summary
 from tidings.protocol.host import (
     Deliver,
     Effect,
-    Kept,
     LinkDown,
     LinkUp,
     Recall,
@@ -35,6 +34,7 @@ from tidings.protocol.requests import (
     Advertise,
     Attach,
     Detach,
+    Kept,
     Publish,
     Refused,
     Renew,
