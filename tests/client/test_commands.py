@@ -286,7 +286,7 @@ def test_durable_subscriptions_are_listed_paused_set_back_and_forgotten(
         1,
         2,
     ]
-    listed = finished("durables", "list", url=broker.url)
+    listed = finished("durables", url=broker.url)
     assert listed.returncode == 0
     assert [line.split() for line in listed.stdout.splitlines()] == [
         ["name", "home", "lag", "state", "filter", "cursor"],
@@ -300,7 +300,7 @@ def test_durable_subscriptions_are_listed_paused_set_back_and_forgotten(
     finished("durables", "seek", "desk", "--since", "now", url=broker.url)
     assert heard(finished(*read, url=broker.url).stdout) == []
     assert "is paused" in finished("durables", "pause", "desk", url=broker.url).stderr
-    assert " paused " in finished("durables", "list", url=broker.url).stdout
+    assert " paused " in finished("durables", url=broker.url).stdout
     assert finished("durables", "resume", "desk", url=broker.url).stderr == "desk goes on\n"
     assert finished("durables", "forget", "desk", url=broker.url).stderr == "desk is forgotten\n"
     for what in ("forget", "pause"):

@@ -49,6 +49,8 @@ TIMES = [
 ]
 BYTES = [b"", b"\0", b"a", b"a\0", b"b", b"\xff"]
 ELEMENTS: list[Any] = [1, True, False, 0, "a", "b", 0.5, 2**53 + 1, NOON, b"a"]
+PRESENT: list[Any] = [[{"a": 1}], [[]], {"a": 1}, {}]
+"""What is there, and has no value to compare."""
 POOLS: dict[str, list[Any]] = {
     "number": NUMBERS,
     "string": STRINGS,
@@ -155,7 +157,7 @@ scalars: st.SearchStrategy[Any] = st.one_of(
 values: st.SearchStrategy[Any] = st.one_of(
     *[scalars] * 4,
     st.lists(st.sampled_from(ELEMENTS), max_size=4),
-    st.just([{"carried": 1}]),
+    st.sampled_from(PRESENT),
 )
 notifications: st.SearchStrategy[Notification] = st.builds(
     Notification,
@@ -166,7 +168,7 @@ notifications: st.SearchStrategy[Notification] = st.builds(
 
 def _probes() -> Iterator[dict[str, Any]]:
     sets = [list(s) for size in (0, 1, 2) for s in combinations(ELEMENTS, size)]
-    more = [1.0, -0.0, 2.0**53, 1e30, math.inf, -math.inf, "zz", "a.c", True, [{"carried": 1}]]
+    more = [1.0, -0.0, 2.0**53, 1e30, math.inf, -math.inf, "zz", "a.c", True, *PRESENT]
     pool = [v for pool in POOLS.values() for v in pool] + sets + more
     yield {}
     yield from ({"x": value} for value in pool)

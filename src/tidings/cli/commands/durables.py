@@ -26,17 +26,9 @@ commands = group()
 _Name = Annotated[str, argument("NAME", "Of the durable subscription.")]
 
 
-@commands.callback()
-def durables() -> None:
-    """List your durable subscriptions, set them back or ahead, pause or forget them.
-
-    They live anywhere in the network: each at the broker where it was read last. Any broker can be
-    asked.
-    """
-
-
-@commands.command("list")
-def list_(
+@commands.callback(invoke_without_command=True, no_args_is_help=False)
+def durables(
+    context: typer.Context,
     url: Url = HERE,
     token: Token = None,
     token_file: TokenFile = None,
@@ -44,15 +36,24 @@ def list_(
     certificate: Certificate = None,
     key: Key = None,
 ) -> None:
-    """Print all durable subscriptions of yours: where they live, and how far they are.
+    """List your durable subscriptions; or set one back or ahead, pause or forget it.
 
-    The lag is how many ticks of all streams lie behind what was acknowledged; only some of them
-    may hold an event for it. The exit code is 1 if a broker that may have more cannot be asked.
+    They live anywhere in the network: each at the broker where it was read last. Any broker can be
+    asked. The list says where each lives, what it hears, whether it is read, and how far it is: the
+    lag is how many ticks of all streams lie behind what was acknowledged; only some of them may
+    hold an event for it. The exit code is 1 if a broker that may have more cannot be asked.
 
     \b
-    Example:
-      tidings durables list --url tidings://paris
+    Examples:
+      tidings durables
+      tidings durables --url tidings://paris
+      tidings durables seek desk-7 --since -1h
     """
+    if context.invoked_subcommand is not None:
+        sources = map(context.get_parameter_source, context.params)
+        if any(source and source.name == "COMMANDLINE" for source in sources):
+            raise typer.BadParameter("options go behind the command's name")
+        return
     with failures_told():
         from tidings.cli.durables import show_durables
 
