@@ -12,9 +12,9 @@ from tidings.broker import copying
 from tidings.broker.copying import blanked
 from tidings.broker.server import Broker
 from tidings.delivery.copies import FOR
-from tidings.events import Notification
+from tidings.events import Filter, Notification
 from tidings.protocol.messages import Event, More
-from tidings.protocol.requests import Refused
+from tidings.protocol.requests import Erase, Erasure, Refused
 from tidings.protocol.wire import Copied, Copy, Ping, Pong, pack, unpack, unpack_rows
 
 TEXT = "x" * 1_000
@@ -110,6 +110,44 @@ async def test_who_does_not_read_is_sent_no_more_than_the_limit(tmp_path: Path) 
         for number in range(2 * count + 10):
             slow.say(Copy(f"d{number}", "paris", 0, 5_000))
         assert "at most 64" in (await slow.until(Refused)).reason
+
+
+class Slow:
+    """Somebody who does not take what is sent, until it does."""
+
+    def __init__(self) -> None:
+        self.is_full = self.is_closing = False
+        self.sent: list[Any] = []
+
+    def send(self, messages: list[Any]) -> None:
+        self.sent += messages
+
+    def close(self) -> None:
+        """Nothing more is sent."""
+
+    def cut_off(self, why: str) -> None:
+        """Nothing more is sent."""
+
+
+@on_loop
+async def test_a_piece_that_waits_while_something_is_erased_is_read_again(tmp_path: Path) -> None:
+    async with Broker(broken_off(tmp_path)) as broker, connected(broker) as peer:
+        await peer.attach("reader")
+        await peer.published(1, *({"n": n} for n in range(1, 21)))
+        slow = Slow()
+        copies = copying.Copies(slow, broker.host.copier)
+        assert copies.ask(Copy("c", "paris", 0, 20)) is None
+        slow.is_full = True
+        await eventually(lambda: copies._answer is not None)
+        peer.say(Erase("erase-1", Filter.parse("n = 7")))
+        while not (isinstance(answer := await peer.hear(), Erasure) and answer.is_done):
+            pass
+        slow.is_full = False
+        copies.go_on()
+        await eventually(lambda: bool(slow.sent))
+        (found,) = slow.sent
+        records = [record for block in found.blocks for record in unpack_rows(block).records]
+        assert records[6] == {"tidings.erased": "erase-1"}
 
 
 def test_a_store_gives_what_it_was_given_undecoded(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,16 @@ from tidings.delivery.erased import ERASED, ERASURE
 
 WANTED = "customer = 'c-7'"
 SECRET, OTHER = b"the secret of c-7", b"the secret of c-3"
+
+
+def whole(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """A test that is a coroutine."""
+
+    @wraps(test)
+    def run(*about: Any, **more: Any) -> None:
+        asyncio.run(test(*about, **more))
+
+    return run
 
 
 def orders(count: int, by: str) -> list[dict[str, Any]]:
@@ -52,6 +64,7 @@ async def history(url: str, count: int) -> list[dict[str, Any]]:
     return found
 
 
+@whole
 async def test_afterwards_it_is_gone_from_all_brokers_and_from_their_disks(tmp_path: Path) -> None:
     async with Network(tmp_path, LINE) as network:
         await network.agreed()
@@ -78,6 +91,7 @@ async def test_afterwards_it_is_gone_from_all_brokers_and_from_their_disks(tmp_p
         network.check_calm()
 
 
+@whole
 async def test_a_cursor_from_before_goes_on_exactly_where_it_was(tmp_path: Path) -> None:
     async with Network(tmp_path, LINE) as network:
         await network.agreed()
@@ -100,6 +114,7 @@ async def test_a_cursor_from_before_goes_on_exactly_where_it_was(tmp_path: Path)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("victim", ["a", "b"])
+@whole
 async def test_killed_in_the_middle_it_is_finished_when_it_is_back(
     tmp_path: Path, victim: str
 ) -> None:
@@ -126,6 +141,7 @@ async def test_killed_in_the_middle_it_is_finished_when_it_is_back(
             assert check(broker.store).problems == ()
 
 
+@whole
 async def test_a_broker_that_is_down_is_named(tmp_path: Path) -> None:
     async with Network(tmp_path, LINE, settings=HASTY) as network:
         await network.agreed()
@@ -149,6 +165,7 @@ class Guarded(Secure):
 
 
 @pytest.mark.slow
+@whole
 async def test_only_those_erase_that_the_configuration_names(tmp_path: Path) -> None:
     async with Guarded(tmp_path, [("a", "b")]) as network:
         await network.linked()
@@ -161,6 +178,7 @@ async def test_only_those_erase_that_the_configuration_names(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("name", [ERASED, ERASURE])
+@whole
 async def test_nobody_publishes_what_only_brokers_say(tmp_path: Path, name: str) -> None:
     async with (
         Network(tmp_path, [("a", "b")]) as network,
@@ -171,6 +189,7 @@ async def test_nobody_publishes_what_only_brokers_say(tmp_path: Path, name: str)
         await client.publish({"n": 2})
 
 
+@whole
 async def test_what_an_erased_event_was_is_copied_to_nobody(tmp_path: Path) -> None:
     async with Network(tmp_path, [("a", "b")]) as network:
         async with tidings.connect(network["a"].url, wait=PATIENCE) as client:

@@ -89,7 +89,7 @@ async def converse(broker: Broker, path: Path) -> None:
     recorder = Recorder(broker.address)
     async with recorder.listening() as address, connected(address) as peer:
         await peer.attach("ann")
-        await peer.subscribe(FILTER, id="mine", durable="orders", times=True)
+        await peer.subscribe(FILTER, id="mine", durable="orders", times=True, home="here")
         await peer.published(1, *SAID[:FIRST])
         await peer.deliveries(5)
         while "paris" not in (await peer.until(Progress)).complete:

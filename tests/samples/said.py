@@ -20,6 +20,7 @@ SAID: tuple[dict[str, Any], ...] = (
     {"n": 8, "text": "x" * 300, "tick": 5, "time": "as a text"},
     {"n": 9, "symbol": "DIS", "price": 2**60},
     {"n": 10},
+    {"n": 11, "$body": {"type": "image/gif", "base64": "R0lGODlh"}},
 )
 FIRST = 6
 """So many are published first; the others by another client, or appended later."""

@@ -20,6 +20,7 @@ import pytest
 from tests.broker.peers import configured, connected, on_loop
 from tests.broker.store.logs import log_in
 from tests.samples.said import FILTER, FIRST, SAID, events, still, told
+from tidings.broker.configuration import Configuration
 from tidings.broker.server import Broker
 from tidings.broker.store.check import check
 from tidings.broker.store.log_table import row_of, rows_behind
@@ -147,11 +148,18 @@ def test_the_store_says_who_has_published_what(store: Path) -> None:
     assert {run.publisher for run in runs if run.first > FIRST} == {"local/cleo"}
 
 
+def neighbour_of(paris: Broker, folder: Path) -> Configuration:
+    return configured(folder, f'[neighbours]\nparis = "{paris.address}"', name="rome")
+
+
 @on_loop
 async def test_a_broker_goes_on_where_the_store_ends(store: Path) -> None:
-    """The folder is a copy, so another epoch begins; all else goes on."""
+    """The folder is a copy, so another epoch begins, and others may have its durable names now;
+    all else goes on.
+    """
     async with (
         Broker(configured(store.parent, "[neighbours]\nrome = {}", name="paris")) as broker,
+        Broker(neighbour_of(broker, store.parent)),
         connected(broker) as ann,
         connected(broker) as cleo,
     ):

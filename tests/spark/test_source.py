@@ -87,7 +87,7 @@ def test_a_batch_is_the_log(installed: Any, broker: BrokerProcess, log: list[Eve
         event = log[row.tick - 1]
         assert (row.id, row.stream) == (f"paris:{event.tick}", "paris")
         found = {name: decode(v.value, v.metadata) for name, v in row.attributes.items()}
-        assert Notification(found) == event.notification
+        assert Notification(found).attributes == event.notification.attributes
         assert abs(row.time.timestamp() - event.time) < 1e-5
 
 

@@ -65,6 +65,8 @@ class Copier:
 
     def __init__(self, store: Disk, broker: str) -> None:
         self.broker = broker
+        self.erasures = 0
+        """How often something was erased: what was read before that is to be read again."""
         self._store = store
         self._loop = asyncio.get_running_loop()
         self._thread = ThreadPoolExecutor(1, "tidings-copy")
@@ -104,7 +106,9 @@ class Copies:
         self._outlet = outlet
         self._copier = copier
         self._waiting: deque[Copy] = deque()
-        self._answer: Any = None
+        self._answer: tuple[Any, Copy] | None = None
+        self._erasures = 0
+        """How often something had been erased when the last piece was read."""
         self._is_reading = False
 
     def ask(self, request: Copy) -> str | None:
@@ -127,10 +131,13 @@ class Copies:
         if outlet.is_full or outlet.is_closing:
             return
         if self._answer is not None:
-            answer, self._answer = self._answer, None
-            outlet.send([answer])
+            (answer, request), self._answer = self._answer, None
+            if self._erasures == self._copier.erasures:
+                outlet.send([answer])
+            else:
+                self._waiting.appendleft(request)
         if self._waiting and not self._is_reading and not outlet.is_full:
-            self._is_reading = True
+            self._is_reading, self._erasures = True, self._copier.erasures
             self._copier.read(self._waiting.popleft(), self)
 
     def was_read(self, request: Copy, work: Future[_Piece]) -> None:
@@ -139,9 +146,9 @@ class Copies:
         problem = work.exception()
         if problem is not None:
             _log.error("cannot copy the log: %s", problem)
-            self._answer = self._not_said(request, problem)
+            self._answer = self._not_said(request, problem), request
         else:
-            self._answer = self._said(request, *work.result())
+            self._answer = self._said(request, *work.result()), request
         self.go_on()
 
     def _not_said(self, request: Copy, problem: BaseException) -> Refused:

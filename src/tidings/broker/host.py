@@ -333,6 +333,7 @@ class Host:
         self.handle(Recalled(number, *work.result(), there, frozenset(self.links)))
 
     def _was_erased(self, node: Node, answer: LogErased) -> None:
+        self.copier.erasures += 1
         if node is self.node:
             self.handle(answer)
 

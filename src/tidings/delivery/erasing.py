@@ -135,6 +135,8 @@ class Erasing:
         """The logs of a node are done."""
         task.erased.add(node)
         task.passed = {self._kernel.name}
+        for other in task.erased & task.asked.keys():  # a barrier that does not count any more
+            del self._asked[task.asked.pop(other)]
         before = task.answer
         task.answer = msgspec.structs.replace(
             before,

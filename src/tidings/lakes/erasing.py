@@ -31,15 +31,15 @@ from tidings.lakes.delta import CommitFailedError, DeltaError, first_line
 from tidings.lakes.errors import LakeError
 from tidings.lakes.files import Written, synced
 from tidings.lakes.lake import Lake
-from tidings.lakes.layout import FIXED, KINDS, REST, columns_of
+from tidings.lakes.layout import FIXED, KINDS, columns_of
 from tidings.lakes.portions import Piece, read
 from tidings.lakes.search import Sieve, with_day
 from tidings.lakes.view import View
 
 _ATTEMPTS: Final = 20
 """Tries of a commit that others are always ahead of."""
-_LEFT: Final = ("day", *(name for name in FIXED.names if name not in (REST, "day")))
-"""Columns that a row keeps."""
+_LEFT: Final = frozenset({"id", "stream", "tick", "time", "day"})
+"""Columns that a row keeps: whatever else there is says something of the event."""
 _ORPHANED: Final = 24 * 3600.0
 """Seconds after which nobody commits a file any more that was written before."""
 

@@ -194,7 +194,7 @@ class Sieve:
     def used(self) -> list[str]:
         """The columns that it looks at."""
         mark = [] if self._erased is None else [self._erased]
-        return mark if self._is_all else list({*self._grouping.used, *mark})
+        return mark if self._is_all else list(dict.fromkeys([*self._grouping.used, *mark]))
 
     def sift(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows that match, in their order."""

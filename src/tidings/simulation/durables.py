@@ -50,6 +50,8 @@ class Durable:
     tenures: dict[str, Tenure]
     """By owner, those that the broker may know; under no name, that it knows none."""
     latest: Tenure
+    places: set[str] = field(default_factory=set)
+    """The nodes where it was ever let in."""
     is_wild: bool = False
     """It has begun in several places, or in a store that went back: nothing is expected of it."""
     _pending: list[tuple[Course, Cursor]] = field(default_factory=list)

@@ -169,7 +169,8 @@ class Guarantees:
         """What a broker knew of durable subscriptions is older now: nothing is expected of them."""
         self._older.add(at)
         for durable in self._durables.values():
-            durable.is_wild = True
+            if at in durable.places or self._known(at, durable.name)[0]:
+                durable.is_wild = True
 
     # -- publishing ----------------------------------------------------------------------------
 
@@ -315,7 +316,10 @@ class Guarantees:
     def admitted(self, at: str, body: Subscribe) -> None:
         """A node is about to let a subscription in: nobody else has, or may have, its name."""
         durable = self._durables.get(body.durable or "")
-        if durable is None or durable.is_wild:
+        if durable is None:
+            return
+        durable.places.add(at)
+        if durable.is_wild:
             return
         simulation, name = self.simulation, durable.name
         own = simulation.nodes[at].from_log
