@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.broker.peers import configured, connected, on_loop
+from tests.broker.peers import configured, connected, eventually, on_loop
 from tests.broker.store.logs import log_in
 from tests.samples.said import FILTER, FIRST, SAID, events, still, told
 from tidings.broker.configuration import Configuration
@@ -159,7 +159,7 @@ async def test_a_broker_goes_on_where_the_store_ends(store: Path) -> None:
     """
     async with (
         Broker(configured(store.parent, "[neighbours]\nrome = {}", name="paris")) as broker,
-        Broker(neighbour_of(broker, store.parent)),
+        Broker(neighbour_of(broker, store.parent)) as rome,
         connected(broker) as ann,
         connected(broker) as cleo,
     ):
@@ -167,6 +167,8 @@ async def test_a_broker_goes_on_where_the_store_ends(store: Path) -> None:
         cleo.say(Attach())
         assert (await cleo.until(Accepted)).number == len(SAID) - FIRST + 1
         await ann.attach("ann")
+        streams = broker.host.node.from_log.reached.ways.streams
+        await eventually(lambda: rome.host.node.from_log.stream in streams)
         await ann.subscribe(FILTER, id="mine", durable="orders")  # acknowledged up to tick 4
         expected = [dict(event) for event in events() if Filter.parse(FILTER).matches(event)]
         assert await ann.deliveries(5) == expected[3:]
