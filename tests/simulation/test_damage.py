@@ -216,7 +216,7 @@ def test_without_a_log_events_are_delivered_exactly_again(network: str) -> None:
 def test_a_doubt_that_nobody_is_told_of_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FromLog, "_tell_doubts", lambda self: None)
     what = ("acyclic", "covering", "subscriptions", DAMAGE)
-    runs = (scenario(seed, *what, steps=100) for seed in range(80, 120))
+    runs = (scenario(seed, *what, steps=100) for seed in range(12))
     with pytest.raises(Violation, match="nobody has told it that this may be so"):
         all(play(each) for each in runs)
 

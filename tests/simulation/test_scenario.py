@@ -209,7 +209,7 @@ def test_a_network_that_is_wrong_is_refused_with_the_reason(
             "at = 1\ndo = 'publish'\nclient = 'anne'\nevent = {a = 1}",
             "no client 'anne' has joined (did you mean 'ann'?)",
         ),
-        ("at = 1\ndo = 'publish'\nclient = 'ann'\nevent = {a = 07:32:00}", "attribute 'a'"),
+        ("at = 1\ndo = 'publish'\nclient = 'ann'\nevent = {a = nan}", "attribute 'a'"),
         ("at = 1\ndo = 'subscribe'\nclient = 'ann'\nfilter = 'a <'", "line 1, column 4: expected"),
         ("at = 1\ndo = 'unsubscribe'\nclient = 'ann'\nid = '7'", "no step 'subscribe' with id '7'"),
         ("at = 1\ndo = 'loss'\nvalue = 7", "loss is a chance from 0 to 1, not 7"),
