@@ -15,8 +15,8 @@ import uvloop
 from tidings.broker.configuration import Configuration
 from tidings.broker.server import Broker
 from tidings.events import Filter, Notification
-from tidings.protocol import Accepted, Attach, Publish, Subscribe
 from tidings.protocol.addresses import Address
+from tidings.protocol.requests import Accepted, Attach, Publish, Subscribe
 from tidings.protocol.wire import (
     VERSION,
     Delivery,

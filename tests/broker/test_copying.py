@@ -13,8 +13,8 @@ from tidings.broker.copying import blanked
 from tidings.broker.server import Broker
 from tidings.delivery.copies import FOR
 from tidings.events import Filter, Notification
-from tidings.protocol import Erase, Erasure, Event, Refused
-from tidings.protocol.messages import More
+from tidings.protocol.messages import Event, More
+from tidings.protocol.requests import Erase, Erasure, Refused
 from tidings.protocol.wire import Copied, Copy, Ping, Pong, pack, unpack, unpack_rows
 
 TEXT = "x" * 1_000

@@ -19,19 +19,9 @@ from tidings.broker.server import Broker
 from tidings.broker.store import SQLiteStore, StoreError
 from tidings.events import Filter, Notification
 from tidings.node import Node, Settings
-from tidings.protocol import (
-    Accepted,
-    Attach,
-    Declined,
-    Deliver,
-    Detach,
-    Event,
-    Publish,
-    Refused,
-    Request,
-    Span,
-    Subscribe,
-)
+from tidings.protocol.host import Declined, Deliver, Request, Span
+from tidings.protocol.messages import Event
+from tidings.protocol.requests import Accepted, Attach, Detach, Publish, Refused, Subscribe
 from tidings.protocol.runs import unpack_runs
 
 

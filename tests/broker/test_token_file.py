@@ -14,7 +14,7 @@ from tidings.broker.server import Broker
 from tidings.broker.token_file import TokenFile
 from tidings.broker.tokens import hashed, new_token
 from tidings.events import TidingsError
-from tidings.protocol import Accepted, Attach, Refused
+from tidings.protocol.requests import Accepted, Attach, Refused
 from tidings.protocol.wire import ACCESS, Welcome
 
 

@@ -20,8 +20,8 @@ from tests.cli.conftest import Run, tidings
 from tidings.broker.configuration import load_tokens
 from tidings.broker.server import Broker
 from tidings.events import TidingsError
-from tidings.protocol import Accepted, Refused
 from tidings.protocol.addresses import Address, parse_address
+from tidings.protocol.requests import Accepted, Refused
 
 __all__ = ["tidings"]
 

@@ -13,15 +13,15 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tests.cli.conftest import PROGRAM, Run
+from tests.simulation.random_runs import random_scenario
 from tidings.cli.app import app
 from tidings.delivery import AtMostOnce
 from tidings.delivery.reading import Reading
 from tidings.events import Filter
 from tidings.node import Settings
-from tidings.protocol import Event
+from tidings.protocol.messages import Event
 from tidings.protocol.parts import Neighbour, Port
 from tidings.routing.exchange import Exchange
-from tidings.simulation.random_runs import random_scenario
 from tidings.simulation.scenario import Scenario
 
 EXAMPLES = sorted(Path(__file__).parents[2].glob("scenarios/*.toml"))

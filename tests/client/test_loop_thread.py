@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
-from tidings.client.belt import Belt
 from tidings.client.errors import ClientClosed
 from tidings.client.loop_thread import LoopThread
+from tidings.client.plain import Belt
 from tidings.events import TidingsError
 
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from tidings.client.errors import ClientClosed, Fenced
-from tidings.client.news import News
+from tidings.client.host import News
 
 
 async def _waits(news: News, thing: str) -> asyncio.Task[None]:

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from tidings.events import Filter, Notification
 from tidings.node import Node, Settings
-from tidings.protocol import Advertise, Append, Attach, Publish, Refused, Reply, Request, Store
+from tidings.protocol.host import Append, Reply, Request, Store
+from tidings.protocol.requests import Advertise, Attach, Publish, Refused
 
 STRICT = Settings(advertisements="covering")
 MAY = Filter.parse("x < 6")

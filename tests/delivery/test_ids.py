@@ -12,8 +12,8 @@ from tidings.delivery import ids as module
 from tidings.delivery.ids import HOURS, IDS, Ids, Place, digest_of
 from tidings.events import Notification
 from tidings.node import Node, Settings
-from tidings.protocol import Append, Attach, Publish, Refused, Reply, Request, Store
-from tidings.protocol.host import Span
+from tidings.protocol.host import Append, Reply, Request, Span, Store
+from tidings.protocol.requests import Attach, Publish, Refused
 
 LOGGED = Settings(at_most_once=False)
 
@@ -211,6 +211,6 @@ def test_ids_are_forgotten_after_their_window() -> None:
 
 
 def _woken() -> Any:
-    from tidings.protocol import Woken
+    from tidings.protocol.host import Woken
 
     return Woken()

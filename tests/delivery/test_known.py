@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings.delivery.known import REMEMBERED, Known, Stored
+from tidings.delivery.streams import REMEMBERED, Known, Stored
 
 STREAMS = ("london", "paris", "rome")
 STEPS = st.lists(

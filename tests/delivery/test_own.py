@@ -6,15 +6,11 @@ from collections import deque
 
 from tidings.events import Filter, Notification
 from tidings.node import Node, Settings
-from tidings.protocol import (
-    Accepted,
+from tidings.protocol.host import (
     Append,
-    Attach,
     Deliver,
     Effect,
-    Heard,
     Input,
-    Publish,
     Raise,
     Received,
     Reply,
@@ -22,10 +18,11 @@ from tidings.protocol import (
     Send,
     Span,
     Store,
-    Subscribe,
     Wake,
     Woken,
 )
+from tidings.protocol.messages import Heard
+from tidings.protocol.requests import Accepted, Attach, Publish, Subscribe
 
 SETTINGS = Settings()
 LOGS = {"paris": Span(), "low": Span()}

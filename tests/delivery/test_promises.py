@@ -12,13 +12,10 @@ from tests.delivery.test_own import LOGS
 from tidings.delivery.promises import FOREVER, RESERVED, Promises
 from tidings.events import Filter, Notification
 from tidings.node import Node, Settings
-from tidings.protocol import (
+from tidings.protocol.host import (
     Append,
-    Attach,
     Effect,
     LinkDown,
-    Progress,
-    Publish,
     Raise,
     Received,
     Reply,
@@ -26,11 +23,11 @@ from tidings.protocol import (
     Send,
     Span,
     Store,
-    Subscribe,
     Sync,
     Woken,
 )
 from tidings.protocol.messages import Frame, Heard, Silence
+from tidings.protocol.requests import Attach, Progress, Publish, Subscribe
 
 times = st.floats(0.0, 1e9)
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from tidings.client.outbox import OutboxLimits
 from tidings.delivery import refusals
 from tidings.delivery.refusals import Refusals
-from tidings.protocol import Refused, Store
+from tidings.protocol.host import Store
+from tidings.protocol.requests import Refused
 
 
 class Disk(dict[str, Any]):

@@ -31,8 +31,9 @@ from tidings.delivery.reading import Reading
 from tidings.delivery.stages import STAGES, Stage, Turn
 from tidings.delivery.standing import Standing
 from tidings.events import Notification
-from tidings.protocol import Advertise, Attach, Detach, Publish, Request, Subscribe, Unsubscribe
+from tidings.protocol.host import Request
 from tidings.protocol.parts import UNTOLD
+from tidings.protocol.requests import Advertise, Attach, Detach, Publish, Subscribe, Unsubscribe
 
 pytestmark = pytest.mark.xdist_group("stages")
 

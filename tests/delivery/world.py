@@ -18,38 +18,40 @@ from typing import Any, Final, NamedTuple
 
 from tidings.events import Filter, Notification
 from tidings.node import Node, Settings
-from tidings.protocol import (
-    Accepted,
+from tidings.protocol.epochs import comes_after
+from tidings.protocol.frozen import freeze, thaw
+from tidings.protocol.host import (
     Append,
-    Attach,
     Deliver,
-    Detach,
     Drained,
     Effect,
-    Event,
     Full,
     Input,
     LinkDown,
     LinkUp,
-    Missed,
-    Progress,
     Raise,
     Read,
     Received,
     Records,
-    Refused,
     Reply,
     Request,
     Send,
     Span,
     Store,
-    Subscribe,
     Wake,
     Woken,
 )
-from tidings.protocol.epochs import comes_after
-from tidings.protocol.frozen import freeze, thaw
-from tidings.protocol.requests import Since
+from tidings.protocol.messages import Event
+from tidings.protocol.requests import (
+    Accepted,
+    Attach,
+    Detach,
+    Missed,
+    Progress,
+    Refused,
+    Since,
+    Subscribe,
+)
 
 NAMES: Final = ("a", "b")
 A, B = 0, 1

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from tidings.events import Filter
-from tidings.experiments import adaptive, skewed
+from tidings.experiments import adaptive
 from tidings.experiments.adaptive import FIXED, LEARNT, PERFECT, AdaptiveMerging, AdaptivePoint
 from tidings.experiments.compare import Summary
 from tidings.experiments.experiment import Results, parameters
@@ -20,10 +20,10 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name, size in {"BROKERS": 5, "SUBSCRIPTIONS": 12, "EVENTS": 150, "CHANGES": 3}.items():
         monkeypatch.setattr(adaptive, name, size)
     for name, size in {"SYMBOLS": 4, "LEARNT_FROM": 3_000}.items():
-        monkeypatch.setattr(skewed, name, size)
-    skewed.learn.cache_clear()
+        monkeypatch.setattr(adaptive, name, size)
+    adaptive.learn.cache_clear()
     yield
-    skewed.learn.cache_clear()
+    adaptive.learn.cache_clear()
 
 
 @pytest.mark.slow
@@ -48,7 +48,7 @@ def test_learning_makes_tables_smaller_and_wastes_little() -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("small")
 def test_what_is_learnt_tells_a_common_price_from_a_rare_one() -> None:
-    market, learnt = skewed.Market(0), skewed.learn(0)
+    market, learnt = adaptive.Market(0), adaptive.learn(0)
     rng = Random("prices")
     prices = [e["price"] for e in (market.event(rng) for _ in range(900)) if e["symbol"] == "S0"]
     usual = sorted(prices)[len(prices) // 2]

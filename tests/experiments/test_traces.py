@@ -13,7 +13,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from tidings.experiments import Experiment, Panel, Point, conduct
-from tidings.experiments.traces import QUANTITIES, analyse, trace_of
+from tidings.experiments.sweep import QUANTITIES, analyse, trace_of
 from tidings.node import Settings
 from tidings.simulation import Simulation
 from tidings.simulation.topology import random_tree

@@ -21,10 +21,9 @@ from tests.network.brokers import HASTY, ODD, PATIENCE, Network, eventually
 from tests.spark.brokers import Here
 from tidings.client import ClientClosed, CursorTooOld, Event, PlainClient
 from tidings.events import Notification
-from tidings.lakes.history import History, served
+from tidings.lakes.history import History, read, served
 from tidings.lakes.lake import Gap, Lake, LakeError
 from tidings.lakes.layout import Archived
-from tidings.lakes.past import read
 from tidings.protocol.cursors import read_cursor
 from tidings.spark.archiving.archive import archive
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidings.events import Notification
-from tidings.lakes.joining import LARGE, joints
+from tidings.lakes.delta import LARGE, joints
 from tidings.lakes.lake import Lake
 from tidings.lakes.layout import Archived
 

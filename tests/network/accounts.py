@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tidings.events import Filter
-from tidings.protocol import Event
+from tidings.protocol.messages import Event
 
 END = "end"
 """The attribute of the last event of each stream, which everybody wants."""

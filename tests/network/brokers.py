@@ -21,8 +21,8 @@ from tests.network.proxy import Proxy
 from tidings.broker.operations.status import Status, ask
 from tidings.broker.store.seals import unseal
 from tidings.events import TidingsError
-from tidings.protocol import Event
 from tidings.protocol.addresses import Address
+from tidings.protocol.messages import Event
 from tidings.protocol.records import unpack_value
 
 PATIENCE = 30.0

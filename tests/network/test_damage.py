@@ -15,7 +15,7 @@ import pytest
 import tidings
 from tests.network.brokers import PATIENCE, BrokerProcess, free_ports
 from tidings.broker.store import SQLiteStore
-from tidings.protocol import Span
+from tidings.protocol.host import Span
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import pytest
 
 from tests.broker.peers import Peer, connected, on_loop
 from tests.network.brokers import ODD, Network
-from tidings.protocol import Progress
 from tidings.protocol.addresses import Address
+from tidings.protocol.requests import Progress
 from tidings.protocol.wire import Delivery
 
 pytestmark = pytest.mark.slow

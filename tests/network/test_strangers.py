@@ -21,7 +21,7 @@ from tests.network.brokers import ODD, PATIENCE, BrokerProcess, free_ports
 from tidings.broker.tokens import hashed, new_token
 from tidings.client import ConnectionFailed
 from tidings.events import Filter, Notification
-from tidings.protocol import Accepted, Attach, Missed, Publish, Subscribe
+from tidings.protocol.requests import Accepted, Attach, Missed, Publish, Subscribe
 from tidings.protocol.wire import VERSION, Delivery, Hello, Splitter, Welcome, decode, encode
 
 KERNELS = 96 << 20

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from random import Random
 
+from tests.simulation.random_runs import random_event, random_filter
 from tidings.events import Filter, Notification
-from tidings.protocol import Advertise, Attach, Input, Publish, Received, Request, Subscribe, Woken
+from tidings.protocol.host import Input, Received, Request, Woken
 from tidings.protocol.messages import Frame
-from tidings.simulation.random_runs import random_event, random_filter
+from tidings.protocol.requests import Advertise, Attach, Publish, Subscribe
 
 
 def anything(random: Random, number: int) -> Input:

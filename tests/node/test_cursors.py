@@ -8,14 +8,13 @@ import pytest
 
 from tidings.events import Filter, Notification
 from tidings.node import Node, Settings
-from tidings.protocol import (
+from tidings.protocol.host import Reply, Request
+from tidings.protocol.requests import (
     Accepted,
     Acknowledge,
     Attach,
     Publish,
     Refused,
-    Reply,
-    Request,
     Subscribe,
     Unsubscribe,
 )

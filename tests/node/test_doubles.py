@@ -7,21 +7,18 @@ from typing import Any
 
 from tidings.events import Filter, Notification
 from tidings.node import Node, Settings
-from tidings.protocol import (
-    Attach,
+from tidings.protocol.host import (
     Deliver,
     Effect,
     Input,
     LinkDown,
-    Publish,
     Received,
-    Refused,
     Reply,
     Request,
     Send,
-    Subscribe,
     Woken,
 )
+from tidings.protocol.requests import Attach, Publish, Refused, Subscribe
 
 
 class Row:

@@ -6,23 +6,20 @@ from typing import Any
 
 from tidings.events import Filter, Notification
 from tidings.node import Node, Settings
-from tidings.protocol import (
-    Attach,
+from tidings.protocol.host import (
     Deliver,
     Effect,
-    Event,
-    Heard,
     Raise,
     Read,
     Records,
-    Refused,
     Reply,
     Request,
     Span,
     Store,
-    Subscribe,
     Sync,
 )
+from tidings.protocol.messages import Event, Heard
+from tidings.protocol.requests import Attach, Refused, Subscribe
 
 CLOSED = Span(1, 3, 10.0)
 OPEN = Span(1, 5, 20.0)

@@ -10,8 +10,8 @@ import pytest
 
 from tests.node.inputs import anything
 from tidings.node import Node, Settings
-from tidings.protocol import Deliver, Effect
 from tidings.protocol.frozen import freeze, thaw
+from tidings.protocol.host import Deliver, Effect
 
 SETTINGS = {
     "at most once": Settings(advertisements="merging", check=1.0, lease=3.0),

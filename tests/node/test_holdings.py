@@ -10,21 +10,8 @@ from tidings.delivery import FromLog
 from tidings.delivery.ages import DAY, FORGOTTEN, HOUR, IDLE
 from tidings.events import Filter, Notification
 from tidings.node import Node, Settings
-from tidings.protocol import (
-    Acknowledge,
-    Append,
-    Attach,
-    Detach,
-    Effect,
-    Publish,
-    Request,
-    Span,
-    Store,
-    Subscribe,
-    Sync,
-    Unsubscribe,
-    Woken,
-)
+from tidings.protocol.host import Append, Effect, Request, Span, Store, Sync, Woken
+from tidings.protocol.requests import Acknowledge, Attach, Detach, Publish, Subscribe, Unsubscribe
 
 
 class Host:

@@ -8,7 +8,8 @@ import pytest
 
 from tidings.events import Filter, Notification
 from tidings.node import Node, Settings
-from tidings.protocol import Append, Attach, Deliver, Effect, Publish, Reply, Request, Span, Store
+from tidings.protocol.host import Append, Deliver, Effect, Reply, Request, Span, Store
+from tidings.protocol.requests import Attach, Publish
 from tidings.routing import Statistics
 from tidings.routing.learning import SESSION
 from tidings.routing.statistics import WANTED, Attribute, Distribution

@@ -9,37 +9,39 @@ import pytest
 from tests.node.inputs import anything
 from tidings.events import Filter, Notification, TidingsError
 from tidings.node import Node, Settings
-from tidings.protocol import (
-    SESSION,
-    Accepted,
-    Advertise,
-    Attach,
+from tidings.protocol.digest import summary
+from tidings.protocol.host import (
     Deliver,
-    Detach,
     Effect,
-    Kept,
     LinkDown,
     LinkUp,
-    Publish,
     Recall,
     Recalled,
     Received,
-    Refused,
-    Renew,
     Reply,
     Request,
-    Resend,
     Send,
     Span,
     Store,
-    Subscribe,
     Sync,
-    Unsubscribe,
     Wake,
     Woken,
 )
 from tidings.protocol.messages import Frame
-from tidings.protocol.wishes import summary
+from tidings.protocol.requests import (
+    SESSION,
+    Accepted,
+    Advertise,
+    Attach,
+    Detach,
+    Kept,
+    Publish,
+    Refused,
+    Renew,
+    Resend,
+    Subscribe,
+    Unsubscribe,
+)
 
 CHEAP = Filter.parse("price < 10")
 LOGGED = Settings()

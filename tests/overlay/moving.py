@@ -63,9 +63,6 @@ class Moving:
         if self.parent is not None:
             self._told.append(Join(self.parent))
 
-    def leave(self, now: float) -> None:
-        """Nobody cares."""
-
     def moves(self) -> list[Move]:
         told, self._told = self._told, []
         return told

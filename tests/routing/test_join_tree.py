@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from tidings.events import Constraint
 from tidings.events.intervals import NUMBERS, Intervals
-from tidings.routing.join_tree import JoinTree
-from tidings.routing.joins import union_of
+from tidings.routing.joins import JoinTree, union_of
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 15), st.integers(0, 15)), max_size=80))

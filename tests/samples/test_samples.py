@@ -23,12 +23,11 @@ from tests.samples.said import FILTER, FIRST, SAID, events, still, told
 from tidings.broker.configuration import Configuration
 from tidings.broker.server import Broker
 from tidings.broker.store.check import check
-from tidings.broker.store.log_rows import row_of
-from tidings.broker.store.log_table import rows_behind
+from tidings.broker.store.log_table import row_of, rows_behind
 from tidings.events import Filter
 from tidings.lakes.lake import EVERYTHING, Gap, Lake
 from tidings.lakes.layout import Archived
-from tidings.protocol import Accepted, Acknowledge, Attach
+from tidings.protocol.requests import Accepted, Acknowledge, Attach
 from tidings.protocol.runs import unpack_runs
 from tidings.protocol.wire import LENGTH, UNLIMITED, MessageDecoder, Pong, Welcome, encode
 

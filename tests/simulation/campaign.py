@@ -24,10 +24,10 @@ from types import FrameType
 from typing import Final
 
 from tests.simulation import runs
-from tidings.simulation.random_runs import DAMAGE, FAULTS
+from tests.simulation.random_runs import DAMAGE, FAULTS
+from tests.simulation.shrinking import play, shrink
+from tidings.simulation.guarantees import Violation
 from tidings.simulation.scenario import Scenario
-from tidings.simulation.shrinking import play, shrink
-from tidings.simulation.violation import Violation
 
 STRATEGIES: Final = (*runs.STRATEGIES, "learnt:0.2")
 STEPS: Final = (20, 40, 60, 80, 160)

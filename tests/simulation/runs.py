@@ -7,12 +7,12 @@ from collections.abc import Callable
 from math import inf
 from typing import Any, TypeAlias
 
+from tests.simulation.random_runs import DAMAGE, random_scenario
+from tests.simulation.shrinking import explain, play
 from tidings.node import Settings
+from tidings.simulation.guarantees import Violation
 from tidings.simulation.play import Play
-from tidings.simulation.random_runs import DAMAGE, random_scenario
 from tidings.simulation.scenario import Scenario
-from tidings.simulation.shrinking import explain, play
-from tidings.simulation.violation import Violation
 
 Patch: TypeAlias = Callable[[Any, str, Any], None]
 """Puts something else into a class or a module: the fixture `patch` does."""

@@ -17,19 +17,10 @@ from tidings.broker import commits as brokers
 from tidings.broker.operations.metrics import Metrics
 from tidings.broker.store import StoreError
 from tidings.events import Notification
-from tidings.protocol import (
-    Accepted,
-    Append,
-    Effect,
-    Event,
-    Raise,
-    Read,
-    Recall,
-    Reply,
-    Store,
-    Sync,
-)
 from tidings.protocol.epochs import stream_name
+from tidings.protocol.host import Append, Effect, Raise, Read, Recall, Reply, Store, Sync
+from tidings.protocol.messages import Event
+from tidings.protocol.requests import Accepted
 from tidings.simulation.commits import Commits
 from tidings.simulation.store import MemoryStore
 

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from tests.simulation.random_runs import DAMAGE
 from tests.simulation.runs import SEMANTICS, run, scenario
+from tests.simulation.shrinking import play
 from tidings.delivery import FromLog
 from tidings.delivery.stages import Stage
 from tidings.events import Filter, Notification
@@ -17,11 +19,9 @@ from tidings.overlay import Link, Tree
 from tidings.routing.tables import Tables
 from tidings.simulation import Simulation
 from tidings.simulation.damage import places
+from tidings.simulation.guarantees import Violation
 from tidings.simulation.play import bound, recovery_bound
-from tidings.simulation.random_runs import DAMAGE
-from tidings.simulation.shrinking import play
 from tidings.simulation.topology import line
-from tidings.simulation.violation import Violation
 
 # -- links -------------------------------------------------------------------------------------
 

@@ -13,9 +13,9 @@ from tidings.delivery import FromLog
 from tidings.delivery.reading import Reading
 from tidings.delivery.standing import Standing
 from tidings.node import Node
-from tidings.protocol import Heard
+from tidings.protocol.messages import Heard
+from tidings.simulation.guarantees import Violation
 from tidings.simulation.scenario import Step
-from tidings.simulation.violation import Violation
 
 LINE = {
     "nodes": ["b0", "b1", "b2"],

@@ -20,11 +20,11 @@ from tidings.events import Filter, Notification
 from tidings.node import Settings
 from tidings.protocol.requests import Erasure
 from tidings.simulation.clients import Client
+from tidings.simulation.guarantees import Violation
 from tidings.simulation.scenario import Scenario
 from tidings.simulation.simulation import Simulation
 from tidings.simulation.store import MemoryStore
 from tidings.simulation.topology import line
-from tidings.simulation.violation import Violation
 
 MATCHING = Filter.parse("c = 7")
 FAULTS = ("none", "packets", "links", "crashes", "all")

@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.simulation.runs import Patch, scenario
+from tests.simulation.shrinking import play
 from tests.simulation.test_guarantees import (
     PAIR,
     SINGLE,
@@ -30,23 +31,23 @@ from tests.simulation.test_homes import made_at_once
 from tidings.delivery import FromLog, subscriptions
 from tidings.delivery.fetching import Fetching
 from tidings.delivery.homes import Homes
-from tidings.delivery.known import Known
 from tidings.delivery.logs import Logs
 from tidings.delivery.names import Names
 from tidings.delivery.publishers import Publisher, Publishers
 from tidings.delivery.publishing import Publishing
 from tidings.delivery.reading import Reading
 from tidings.delivery.refusals import Refusals
+from tidings.delivery.streams import Known
 from tidings.delivery.subscriptions import Subscriptions
 from tidings.delivery.telling import Telling
 from tidings.node import Node
-from tidings.protocol import Accepted, Damaged, Deliver, Missed, Recall, Recalled, Reply, Send, Sync
+from tidings.protocol.host import Damaged, Deliver, Recall, Recalled, Reply, Send, Sync
+from tidings.protocol.requests import Accepted, Missed
 from tidings.routing.exchange import Exchange
 from tidings.routing.watches import Watches
 from tidings.simulation.commits import Commits
+from tidings.simulation.guarantees import Violation
 from tidings.simulation.scenario import Step
-from tidings.simulation.shrinking import play
-from tidings.simulation.violation import Violation
 
 pytestmark = pytest.mark.slow
 

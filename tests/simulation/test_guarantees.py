@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from tests.simulation.random_runs import random_event
+from tests.simulation.shrinking import play
 from tidings.node import Settings
 from tidings.simulation.play import Play
-from tidings.simulation.random_runs import random_event
 from tidings.simulation.scenario import Scenario, Step
-from tidings.simulation.shrinking import play
 
 
 def script(network: dict[str, Any], *steps: Step, seed: int = 1, **settings: Any) -> Play:

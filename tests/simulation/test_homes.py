@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.simulation.test_guarantees import join, publish, script, subscribe
-from tidings.protocol import Acknowledge, Unsubscribe
+from tidings.protocol.requests import Acknowledge, Unsubscribe
 from tidings.simulation.clients import Client
 from tidings.simulation.play import Play
 from tidings.simulation.scenario import Step

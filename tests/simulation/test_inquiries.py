@@ -11,12 +11,12 @@ from tidings.delivery.ids import Ids
 from tidings.delivery.inquiries import PATIENCE, Inquiries
 from tidings.events import Notification
 from tidings.node import Settings
-from tidings.protocol import Accepted, Attach, Deliver, Publish, Refused, Reply, Request
-from tidings.protocol.requests import Answer
+from tidings.protocol.host import Deliver, Reply, Request
+from tidings.protocol.requests import Accepted, Answer, Attach, Publish, Refused
+from tidings.simulation.guarantees import Violation
 from tidings.simulation.simulation import Simulation
 from tidings.simulation.store import MemoryStore
 from tidings.simulation.topology import line
-from tidings.simulation.violation import Violation
 
 
 class Client:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.simulation.runs import Patch, scenario
+from tests.simulation.shrinking import play
 from tidings.delivery import AtMostOnce
 from tidings.events import Filter
 from tidings.node.ports import Neighbour
@@ -17,8 +18,7 @@ from tidings.routing import Change, reduce
 from tidings.routing.checks import Checks
 from tidings.routing.exchange import Exchange
 from tidings.routing.tables import Tables
-from tidings.simulation.shrinking import play
-from tidings.simulation.violation import Violation
+from tidings.simulation.guarantees import Violation
 
 pytestmark = pytest.mark.slow
 

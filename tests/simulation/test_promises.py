@@ -12,12 +12,12 @@ from tidings.delivery.from_log import FromLog
 from tidings.delivery.logs import Logs
 from tidings.delivery.promises import FOREVER, Promises
 from tidings.node import Node, Settings
-from tidings.protocol import Sync
 from tidings.protocol.epochs import epoch_of
+from tidings.protocol.host import Sync
 from tidings.protocol.messages import Event, Silence
+from tidings.simulation.guarantees import Violation
 from tidings.simulation.simulation import Conditions, Simulation
 from tidings.simulation.topology import line, ring
-from tidings.simulation.violation import Violation
 
 pytestmark = pytest.mark.slow
 

@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
+from tests.simulation.random_runs import FAULTS
 from tests.simulation.runs import NETWORKS, SEMANTICS, STRATEGIES, run, scenario
-from tidings.simulation.random_runs import FAULTS
-from tidings.simulation.shrinking import play
+from tests.simulation.shrinking import play
 
 SEEDS = int(os.environ.get("TIDINGS_SEEDS", "3"))
 """For each network, level of faults and strategy, with logs: 320 runs for each seed."""
@@ -94,7 +94,7 @@ def test_a_node_with_leases_and_audits_goes_on_to_listen_to_statistics() -> None
 
 SUMS = """
 from tests.simulation.runs import scenario
-from tidings.simulation.shrinking import play
+from tests.simulation.shrinking import play
 for seed in range(3):
     for at_most_once in (True, False):
         for network in ("single", "graph"):

@@ -11,9 +11,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tests.simulation.random_runs import random_scenario
 from tidings.events import TidingsError
 from tidings.node import Settings
-from tidings.simulation.random_runs import random_scenario
 from tidings.simulation.scenario import ACTIONS, Faults, Scenario, Step, Workload
 
 LINE = """

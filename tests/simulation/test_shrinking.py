@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.simulation.runs import scenario
+from tests.simulation.shrinking import explain, fails, play, shrink
 from tidings.delivery import AtMostOnce
+from tidings.simulation.guarantees import Violation
 from tidings.simulation.scenario import Scenario
-from tidings.simulation.shrinking import explain, fails, play, shrink
-from tidings.simulation.violation import Violation
 
 
 def test_steps_and_nodes_that_do_not_matter_are_left_out() -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.simulation.runs import scenario
+from tests.simulation.shrinking import play
 from tidings.events import TidingsError
 from tidings.node import Settings
 from tidings.simulation import Conditions, Simulation
-from tidings.simulation.random_runs import PROBES
-from tidings.simulation.shrinking import play
+from tidings.simulation.checking import PROBES
 from tidings.simulation.topology import line, ring, single, star
 
 

@@ -14,7 +14,7 @@ from tests.client.brokers import BrokerProcess
 from tidings.broker.configuration import Configuration
 from tidings.broker.server import Broker
 from tidings.lakes.committed import Committed
-from tidings.protocol import Event
+from tidings.protocol.messages import Event
 
 _PATIENCE = 60.0
 

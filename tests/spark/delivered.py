@@ -11,7 +11,7 @@ from typing import Any
 from tests.client.brokers import BrokerProcess
 from tests.spark.brokers import Here, log_of
 from tidings.events import Filter
-from tidings.protocol import Event
+from tidings.protocol.messages import Event
 
 
 def offsets(checkpoint: Path) -> list[dict[str, Any]]:

@@ -21,10 +21,9 @@ from tests.client.brokers import BrokerProcess
 from tidings.broker.store import SQLiteStore
 from tidings.client import Login
 from tidings.lakes.lake import Gap, Lake, LakeError
-from tidings.spark.archiving import rounds
+from tidings.spark.archiving import archive as archiving
 from tidings.spark.archiving.archive import ArchiveReport, GapError, archive
-from tidings.spark.archiving.hands import OwnHands
-from tidings.spark.archiving.haul import Haul, Hauled
+from tidings.spark.archiving.haul import Haul, Hauled, OwnHands
 from tidings.spark.streams.watch import EndsWatch
 
 pytestmark = pytest.mark.slow
@@ -131,7 +130,7 @@ def test_it_commits_in_time_and_stops_when_told_to(broker: BrokerProcess, lake: 
 def test_small_files_are_joined_while_it_goes_on(
     broker: BrokerProcess, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rounds, "_JOIN", 4)
+    monkeypatch.setattr(archiving, "_JOIN", 4)
     stop = threading.Event()
     commits = threading.Semaphore(0)
     thread = threading.Thread(
@@ -156,7 +155,7 @@ def test_small_files_are_joined_while_it_goes_on(
 def test_small_files_are_joined_by_those_who_come_again_and_again(
     broker: BrokerProcess, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rounds, "_JOIN", 4)
+    monkeypatch.setattr(archiving, "_JOIN", 4)
     for first in range(0, 60, 10):
         publish(broker, range(first, first + 10))
         archive(broker.url, lake, until="live")
@@ -308,7 +307,7 @@ def test_that_a_broker_is_away_is_told_with_what_starts_one(
     told.emit = lambda _: stop.set()  # type: ignore[method-assign]
     logging.getLogger("tidings.spark").addHandler(told)
     nobody = Login("tidings://127.0.0.1:1", timeout=0.1)
-    hauling = rounds.Rounds(lake, nobody, OwnHands(), 100, "fail", lambda _: None)
+    hauling = archiving.Rounds(lake, nobody, OwnHands(), 100, "fail", lambda _: None)
     try:
         with EndsWatch(Login(broker.url)) as watch:
             hauling.follow(watch, "live", 0.0, stop)

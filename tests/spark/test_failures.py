@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidings.spark.failures import cause
+from tidings.spark.jobs import cause
 
 
 @pytest.mark.parametrize(

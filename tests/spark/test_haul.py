@@ -23,7 +23,7 @@ from tidings.broker.store import SQLiteStore
 from tidings.client import Login
 from tidings.lakes.lake import EVERYTHING, Lake, LakeError
 from tidings.lakes.layout import Archived
-from tidings.protocol import Event
+from tidings.protocol.messages import Event
 from tidings.spark.archiving.archive import GapError, archive
 from tidings.spark.archiving.haul import Haul, haul
 from tidings.spark.format.bounds import find_bounds

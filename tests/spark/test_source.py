@@ -22,7 +22,7 @@ from tidings.client import connect, connect_sync
 from tidings.events import Filter, Notification
 from tidings.lakes.lake import Lake
 from tidings.lakes.layout import Archived
-from tidings.protocol import Event
+from tidings.protocol.messages import Event
 from tidings.spark import install
 from tidings.spark.bulk.registrations import ALL, cancellation, registration
 from tidings.spark.format.variants import decode

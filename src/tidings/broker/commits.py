@@ -26,7 +26,8 @@ from typing import Any, Final
 from tidings.broker.operations.metrics import Metrics
 from tidings.broker.outlet import Outlet
 from tidings.broker.store import Disk, DisorderError
-from tidings.protocol import Append, EraseLog, Event, Raise, Read, Recall, Store, Sync
+from tidings.protocol.host import Append, EraseLog, Raise, Read, Recall, Store, Sync
+from tidings.protocol.messages import Event
 
 _log = logging.getLogger(__name__)
 
@@ -115,7 +116,6 @@ class Commits:
         self.bundle.values[effect.key] = effect.value
 
     def append(self, effect: Append) -> None:
-        """Keep events."""
         self.bundle.events.extend(effect.events)
         self.bundle.publishers.extend([effect.publisher] * len(effect.events))
         self.bundle.must_sync = True

@@ -23,8 +23,8 @@ from tidings.broker.store import Disk, LogDamageError
 from tidings.delivery.copies import FOR
 from tidings.delivery.logs import damaged
 from tidings.events import Notification
-from tidings.protocol import Refused
 from tidings.protocol.records import pack_notification
+from tidings.protocol.requests import Refused
 from tidings.protocol.runs import Run, repack, unpack_runs
 from tidings.protocol.wire import Copied, Copy
 

@@ -15,7 +15,7 @@ from typing import Final
 
 from tidings.broker.store import Disk, Erased
 from tidings.delivery.erased import Eraser
-from tidings.protocol import EraseLog, LogErased
+from tidings.protocol.host import EraseLog, LogErased
 
 _log = logging.getLogger(__name__)
 

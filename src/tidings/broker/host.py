@@ -21,27 +21,21 @@ from tidings.broker.outlet import Outlet
 from tidings.broker.store import Disk, LogDamageError
 from tidings.events import TidingsError
 from tidings.node import Node
-from tidings.protocol import (
-    ACCESS,
-    SESSION,
-    Accepted,
+from tidings.protocol.host import (
     Append,
     Connect,
     Deliver,
     Disconnect,
     Effect,
     EraseLog,
-    Event,
     Input,
     LinkDown,
     LogErased,
-    Missed,
     Raise,
     Read,
     Recall,
     Recalled,
     Records,
-    Refused,
     Reply,
     Send,
     Span,
@@ -52,6 +46,8 @@ from tidings.protocol import (
     Wake,
     Woken,
 )
+from tidings.protocol.messages import Event
+from tidings.protocol.requests import ACCESS, SESSION, Accepted, Missed, Refused
 
 _log = logging.getLogger(__name__)
 
@@ -119,7 +115,7 @@ class Host:
             Connect: self._connect,
             Disconnect: self._disconnect,
             Reply: self._reply,
-            Wake: self._wake,
+            Wake: lambda effect: self._wake_by(effect.at),
             Store: commits.store,
             Append: commits.append,
             Raise: self._raise,
@@ -144,7 +140,6 @@ class Host:
                 self.handle(LinkDown(name))
 
     def handle(self, input: Input) -> None:
-        """Something has happened."""
         if self._is_closed or self._replacing is not None:
             return
         try:
@@ -278,9 +273,6 @@ class Host:
         self.commits.raise_epoch(effect)
 
     # -- time ----------------------------------------------------------------------------------
-
-    def _wake(self, effect: Wake) -> None:
-        self._wake_by(effect.at)
 
     def _wake_by(self, at: float) -> None:
         """Wake the node then, or in time for its next check, whatever it remembers of that."""

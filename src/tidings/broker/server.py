@@ -44,8 +44,8 @@ from tidings.delivery.ages import HOUR, principal_of
 from tidings.events import Schema, TidingsError
 from tidings.node import Node
 from tidings.overlay import Tree
-from tidings.protocol import Span
 from tidings.protocol.addresses import Address, parse_address
+from tidings.protocol.host import Span
 from tidings.protocol.messages import Heard
 from tidings.routing.learning import SESSION as LEARNING
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,10 +9,12 @@ from typing import Any
 
 from rich.box import SIMPLE
 from rich.console import Console
+from rich.progress import MofNCompleteColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
 from tidings.cli.complaints import remark
+from tidings.cli.progress import bars
 from tidings.cli.terminal import output
 from tidings.experiments import EXPERIMENTS, Experiment, Outcome, conduct
 from tidings.experiments.report import rows, tally
@@ -83,22 +84,14 @@ def show(experiment: Experiment[Any], outcome: Outcome, console: Console) -> Non
 @contextmanager
 def _bar(name: str) -> Iterator[Callable[[int], Callable[[int], None]]]:
     """Shows how many measurements are done, on stderr, if somebody is looking."""
-    if not sys.stderr.isatty():
-        yield lambda total: lambda count: None
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
-        bar = bars.add_task("starting Spark", total=None)
+    with bars(MofNCompleteColumn(), TimeElapsedColumn()) as shown:
+        if shown is None:
+            yield lambda total: lambda count: None
+            return
+        bar = shown.add_task("starting Spark", total=None)
 
         def begun(total: int) -> Callable[[int], None]:
-            bars.update(bar, description=name, total=total)
-            return lambda count: bars.update(bar, completed=count)
+            shown.update(bar, description=name, total=total)
+            return lambda count: shown.update(bar, completed=count)
 
         yield begun

@@ -228,13 +228,12 @@ def _compared(
         lines = ["anything, or missing"]
         if not constraint.is_full:
             choices = described(constraint, width)
-            lines = [line for domain, about in choices for line in _tagged(domain, about, choices)]
+            lines = [
+                line
+                for domain, about in choices
+                for line in ([f"{domain}:", *about] if len(choices) > 1 else about)
+            ]
         yield (_shown_name(name) if said == "first" else "", said, lines)
-
-
-def _tagged(domain: str, lines: list[str], choices: Sequence[object]) -> list[str]:
-    """The lines below the name of their domain, where there are several."""
-    return [f"{domain}:", *lines] if len(choices) > 1 else lines
 
 
 def _only_drawing(constraint: Constraint) -> Intervals | None:

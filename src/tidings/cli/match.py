@@ -213,7 +213,6 @@ class Run:
 
     @property
     def code(self) -> int:
-        """The exit code."""
         if self.failed or self.bad:
             return FAILED
         return MATCHED if self.matched else NOTHING_MATCHED

@@ -73,20 +73,29 @@ class ProgressBars:
 
 
 @contextmanager
-def progress() -> Iterator[ProgressBars]:
-    """Show progress in bytes on stderr while the context lasts, if somebody is looking."""
+def bars(*columns: rich.progress.ProgressColumn | str) -> Iterator[rich.progress.Progress | None]:
+    """Bars on stderr while the context lasts, if somebody is looking; None if not.
+
+    Each has a description, and these columns behind it.
+    """
     if not sys.stderr.isatty():
-        yield ProgressBars(None)
+        yield None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, TextColumn, TransferSpeedColumn
-    from rich.progress import Progress as Bars
+    from rich.progress import BarColumn, Progress
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-    )
-    with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
-        yield ProgressBars(bars)
+    shown = ("{task.description}", BarColumn(), *columns)
+    with Progress(*shown, console=Console(stderr=True), transient=True) as found:
+        yield found
+
+
+@contextmanager
+def progress() -> Iterator[ProgressBars]:
+    """Show progress in bytes on stderr while the context lasts, if somebody is looking."""
+    if not sys.stderr.isatty():  # then Rich need not be imported
+        yield ProgressBars(None)
+        return
+    from rich.progress import DownloadColumn, TransferSpeedColumn
+
+    with bars(DownloadColumn(), TransferSpeedColumn()) as found:
+        yield ProgressBars(found)

@@ -13,22 +13,23 @@ from typing import Final
 
 import msgspec
 from rich.console import Console
+from rich.progress import TimeElapsedColumn
 from rich.text import Text
 
-from tidings.cli.complaints import complain, remark, shortened
+from tidings.cli.complaints import complain, counted, remark, shortened
+from tidings.cli.progress import bars
 from tidings.cli.terminal import output
 from tidings.events import TidingsError
 from tidings.overlay import Tree
 from tidings.simulation import checking
-from tidings.simulation.checking import Verdict
+from tidings.simulation.checking import PROBES, Verdict
 from tidings.simulation.drawing import draw
+from tidings.simulation.guarantees import Violation
 from tidings.simulation.play import Play
 from tidings.simulation.population import written_out
-from tidings.simulation.random_runs import PROBES
 from tidings.simulation.scenario import Scenario
 from tidings.simulation.simulation import Simulation
 from tidings.simulation.trace import traced
-from tidings.simulation.violation import Violation
 
 HELD: Final = 0
 VIOLATED: Final = 1
@@ -144,7 +145,7 @@ def _verdict(verdict: Verdict) -> Iterator[str]:
         f"{verdict.bound:.1f} s are allowed"
     )
     if verdict.probes:
-        yield f"{_count(verdict.probes, 'probe')} from every client reached exactly who wants them"
+        yield f"{counted(verdict.probes, 'probe')} from every client reached exactly who wants them"
 
 
 def _row(out: Console, name: str, *lines: str, style: str = "") -> None:
@@ -158,9 +159,9 @@ def _network(simulation: Simulation) -> Iterator[str]:
     clients = sum(client.is_alive for client in simulation.clients.values())
     yield ", ".join(
         (
-            _count(len(topology), "node"),
-            _count(len(topology.links), "link"),
-            _count(clients, "client"),
+            counted(len(topology), "node"),
+            counted(len(topology.links), "link"),
+            counted(clients, "client"),
         )
     )
     down = [node for node in topology.nodes if node not in simulation.nodes]
@@ -185,11 +186,11 @@ def _shape(simulation: Simulation) -> str:
     nodes = simulation.nodes.items()
     trees = {name: node.trees for name, node in nodes if isinstance(node.trees, Tree)}
     roots = Counter(tree.root for tree in trees.values())
-    links = _count(len(simulation.tree()), "link")
+    links = counted(len(simulation.tree()), "link")
     if len(roots) == 1:
         deepest = max(tree.distance for tree in trees.values())
-        return f"root {next(iter(roots))}, {links}, at most {_count(deepest, 'link')} from there"
-    listed = ", ".join(f"{root} ({_count(n, 'node')})" for root, n in sorted(roots.items()))
+        return f"root {next(iter(roots))}, {links}, at most {counted(deepest, 'link')} from there"
+    listed = ", ".join(f"{root} ({counted(n, 'node')})" for root, n in sorted(roots.items()))
     return f"not agreed on; roots {listed or 'none'}; {links}"
 
 
@@ -199,7 +200,7 @@ def _tables(simulation: Simulation) -> str:
         return "none, all nodes are down"
     most = max(sizes.values())
     largest = next(n for n in simulation.topology.nodes if sizes.get(n) == most)
-    total = _count(sum(sizes.values()), "entry", "entries")
+    total = counted(sum(sizes.values()), "entry", "entries")
     return f"{total}; {most:,} of them at {largest}" if most else total
 
 
@@ -208,13 +209,13 @@ def _messages(simulation: Simulation) -> Iterator[str]:
     total = sum(traffic.by_link.values())
     width = len(f"{total:,}")
     yield f"{total:,} between nodes"
-    yield f"{traffic.control:{width},} change tables, with {_count(traffic.filters, 'filter')}"
+    yield f"{traffic.control:{width},} change tables, with {counted(traffic.filters, 'filter')}"
     yield f"{traffic.events:{width},} carry events"
     if traffic.reading:
         yield f"{traffic.reading:{width},} tell how far streams are, or fetch what is lacking"
     rest = total - traffic.control - traffic.events - traffic.reading
     yield f"{rest:{width},} keep trees and tables right"
-    yield f"in {_count(traffic.packets, 'packet')}; {traffic.lost:,} more were lost"
+    yield f"in {counted(traffic.packets, 'packet')}; {traffic.lost:,} more were lost"
 
 
 def _events(simulation: Simulation) -> Iterator[str]:
@@ -240,10 +241,6 @@ def _busiest(simulation: Simulation) -> list[str]:
     return [f"{number:{widest},}  {name}" for number, name in top]
 
 
-def _count(number: int, one: str, many: str = "") -> str:
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
-
-
 def _some(names: list[str], most: int = 6) -> str:
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
@@ -255,20 +252,12 @@ def _some(names: list[str], most: int = 6) -> str:
 @contextmanager
 def _bar(duration: float) -> Iterator[Callable[[float], None]]:
     """Shows how far virtual time has come, on stderr, if somebody is looking."""
-    if not sys.stderr.isatty():
-        yield lambda part: None
-        return
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (
-        TextColumn("simulating"),
-        BarColumn(),
-        TextColumn("{task.completed:.1f} of {task.total:g} s"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
-        bar = bars.add_task("", total=duration)
-        yield lambda part: bars.update(bar, completed=part * duration)
+    with bars("{task.completed:.1f} of {task.total:g} s", TimeElapsedColumn()) as shown:
+        if shown is None:
+            yield lambda part: None
+            return
+        bar = shown.add_task("simulating", total=duration)
+        yield lambda part: shown.update(bar, completed=part * duration)
 
 
 @contextmanager

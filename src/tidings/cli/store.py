@@ -8,11 +8,11 @@ import typer
 
 from tidings.broker.configuration import USUAL, Configuration
 from tidings.broker.store.backup import Restored, back_up, renew, restore
-from tidings.broker.store.check import CheckReport, check
+from tidings.broker.store.check import check
 from tidings.cli.complaints import complain
 from tidings.cli.progress import ProgressLine
 from tidings.events import TidingsError
-from tidings.protocol import Span
+from tidings.protocol.host import Span
 
 
 def check_store(folder: Path | None, config: Path | None) -> bool:
@@ -21,7 +21,8 @@ def check_store(folder: Path | None, config: Path | None) -> bool:
     line = ProgressLine()
     report = check(path, told=lambda done, total: line.count(done, total, "events read"))
     line.clear()
-    typer.echo(f"{path} is the store of {report.broker}{_in_use(report)}.")
+    in_use = ", which runs" if report.is_in_use else ""
+    typer.echo(f"{path} is the store of {report.broker}{in_use}.")
     for stream, span in report.spans.items():
         typer.echo(f"  {stream}: {_kept(span)}")
     for problem in report.problems:
@@ -86,10 +87,6 @@ def _store(folder: Path | None, config: Path | None) -> tuple[Path, str | None]:
         raise TidingsError("say which store: its folder, or --config with the broker's file")
     configuration = Configuration.load(config or USUAL)
     return Path(configuration.store), configuration.name
-
-
-def _in_use(report: CheckReport) -> str:
-    return ", which runs" if report.is_in_use else ""
 
 
 def _kept(span: Span) -> str:

@@ -27,8 +27,7 @@ from tidings.client.errors import (
 )
 from tidings.client.event import Event
 from tidings.client.login import Login
-from tidings.client.plain import PlainClient, connect_sync
-from tidings.client.plain_subscription import PlainSubscription
+from tidings.client.plain import PlainClient, PlainSubscription, connect_sync
 from tidings.client.reading import Told
 from tidings.client.receipts import Receipt, Receipts
 from tidings.client.subscription import Subscription

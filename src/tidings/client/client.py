@@ -8,25 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import (
-    AsyncGenerator,
-    AsyncIterable,
-    Callable,
-    Generator,
-    Iterable,
-    Mapping,
-)
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Generator, Iterable, Mapping
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Final, Literal
 
 from tidings.client.dialling import PATIENCE, Dialler, OnStatus
 from tidings.client.durables import DurablesFound, described
-from tidings.client.errors import (
-    AdvertisementRefused,
-    RequestRefused,
-    SubscriptionRefused,
-)
+from tidings.client.errors import AdvertisementRefused, RequestRefused, SubscriptionRefused
 from tidings.client.host import SessionHost
 from tidings.client.log import read_log
 from tidings.client.names import check_name

@@ -1,4 +1,4 @@
-"""Dialling: finding a broker that lets the client in, and staying in touch with one."""
+"""Dialling: finding a broker that lets the client in, whom to believe, and staying in touch."""
 
 from __future__ import annotations
 
@@ -64,7 +64,6 @@ class Dialler:
 
     @property
     def name(self) -> str:
-        """The name of the session."""
         return self._hello.name
 
     async def first(

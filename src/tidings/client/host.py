@@ -24,7 +24,6 @@ from typing import Any, Final
 from tidings.client.connection import Connection
 from tidings.client.dialling import PATIENCE, Dialler
 from tidings.client.errors import AccessDenied, ClientClosed, ConnectionFailed, ConnectionTimedOut
-from tidings.client.news import News
 from tidings.client.reading import Reading
 from tidings.client.session import DurableRequest, Session, Standing
 from tidings.client.waiting import settle
@@ -71,7 +70,6 @@ class SessionHost:
 
     @property
     def name(self) -> str:
-        """The name of the session."""
         return self._dialler.name
 
     @property
@@ -314,3 +312,45 @@ class SessionHost:
                 await self.wait(session.outbox)
             if self._connection is connection:
                 return
+
+
+class News:
+    """Who waits for news of what.
+
+    News says only that something may have changed: a task that waited looks for itself, and waits
+    again if it is not what it hoped for.
+    """
+
+    def __init__(self) -> None:
+        self.end: TidingsError | None = None
+        """Why there is no more news; None while there may be."""
+        self._waiting: dict[object, list[asyncio.Future[None]]] = {}
+
+    async def wait(self, thing: object) -> None:
+        """Wait until there may be news of this, or an end; raise the end if it has come before."""
+        self.check()
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(thing, []).append(future)
+        await future
+
+    def check(self) -> None:
+        """Raise the reason why there is no more news, if there is none."""
+        if self.end is not None:
+            raise self.end.with_traceback(None)
+
+    def tell(self, thing: object) -> None:
+        """There may be news of this."""
+        for future in self._waiting.pop(thing, ()):
+            if not future.done():
+                future.set_result(None)
+
+    def tell_all(self) -> None:
+        """There may be news of everything."""
+        for thing in list(self._waiting):
+            self.tell(thing)
+
+    def close(self, problem: TidingsError) -> TidingsError:
+        """There is no more news. The first reason counts, and is returned."""
+        self.end = self.end or problem
+        self.tell_all()
+        return self.end

@@ -7,7 +7,6 @@ from collections.abc import AsyncGenerator, Sequence
 from tidings.client.copying import Copying
 from tidings.client.errors import RequestRefused, cannot_go_on
 from tidings.client.host import SessionHost
-from tidings.protocol.requests import Refused
 from tidings.protocol.runs import Rows
 from tidings.protocol.wire import WireError, unpack_rows
 
@@ -33,8 +32,10 @@ async def read_log(
                         _check_continuity(rows.ticks, at)
                         at = rows.ticks[-1]
                         yield rows
-            elif copying.ending is not None:
-                raise _problem(copying.ending)
+            elif (ending := copying.ending) is not None:
+                if ending.cursor is not None:
+                    raise cannot_go_on(ending)
+                raise RequestRefused(ending.reason)
             elif copying.is_done:
                 return
             else:
@@ -46,7 +47,3 @@ async def read_log(
 def _check_continuity(ticks: Sequence[int], at: int) -> None:
     if ticks[0] != at + 1 or ticks[-1] - at != len(ticks):
         raise WireError(f"the broker's log does not go on behind tick {at}")
-
-
-def _problem(refusal: Refused) -> RequestRefused:
-    return RequestRefused(refusal.reason) if refusal.cursor is None else cannot_go_on(refusal)

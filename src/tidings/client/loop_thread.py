@@ -35,7 +35,6 @@ class LoopThread:
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """Its event loop."""
         if self._loop is None or self._thread is None:
             raise ClientClosed("the client is not open: use `with`, or open it")
         return self._loop

@@ -5,9 +5,13 @@ An asyncio client runs in a thread of its own; calls from any thread are passed 
 
 from __future__ import annotations
 
+import asyncio
+import threading
+from collections import deque
 from collections.abc import (
     AsyncGenerator,
     AsyncIterator,
+    Awaitable,
     Callable,
     Iterable,
     Iterator,
@@ -17,22 +21,20 @@ from collections.abc import (
 from concurrent.futures import Future
 from contextlib import suppress
 from itertools import islice
-from typing import Any, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
-from tidings.client.belt import Belt
 from tidings.client.client import Client, connect
-from tidings.client.deadline import within
 from tidings.client.dialling import OnStatus
 from tidings.client.durables import DurablesFound
 from tidings.client.errors import ClientClosed
-from tidings.client.event import Event
+from tidings.client.event import DONE, Event
 from tidings.client.loop_thread import LoopThread
 from tidings.client.outbox import OutboxLimits
-from tidings.client.plain_subscription import PlainSubscription
 from tidings.client.publishing import Said
 from tidings.client.reading import Told
 from tidings.client.receipts import Receipt, Receipts
-from tidings.client.state import ClientState
+from tidings.client.state import ClientState, SubscriptionState
+from tidings.client.subscription import Subscription, within
 from tidings.client.tls import Tls
 from tidings.client.token import Token
 from tidings.client.waiting import OnRefused
@@ -267,6 +269,138 @@ class PlainClient(ClientState):
             bulk=bulk,
         )
         return PlainSubscription(self._thread, subscription, is_read=callback is None)
+
+
+class PlainSubscription(SubscriptionState):
+    """What a plain client hears of a filter; `for event in subscription` reads it."""
+
+    def __init__(self, thread: LoopThread, subscription: Subscription, *, is_read: bool) -> None:
+        """It begins. If it `is_read` here, its events are acknowledged through it, too."""
+        super().__init__(subscription._reading)
+        self._thread = thread
+        self._subscription = subscription
+        self._taken: deque[Event] = deque()
+        self._last: Event | None = None
+        if is_read:
+            subscription.acknowledge_through(self)
+        thread.run(subscription.open())
+
+    def __enter__(self) -> PlainSubscription:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Hear no more. A durable subscription goes on later behind what is acknowledged."""
+        if self._thread.is_running:  # else it ended with the client
+            self._thread.run(self._subscription.close())
+
+    def forget(self) -> None:
+        """Hear no more, and let the broker forget how far a durable subscription is."""
+        self._thread.run(self._subscription.forget())
+
+    @property
+    def waiting(self) -> int:
+        """How many events wait to be read."""
+        return len(self._taken) + super().waiting
+
+    def get(self, timeout: float | None = None) -> Event:
+        """The next event; `TimedOut` if there is none for `timeout` seconds."""
+        if not self._taken and not self._take(timeout):
+            raise ClientClosed("the subscription is closed")
+        return self._taken.popleft()
+
+    def __iter__(self) -> Iterator[Event]:
+        while self._taken or self._take():
+            yield self._taken.popleft()
+
+    def until_live(self) -> Iterator[Event]:
+        """The events until it has caught up: all that is kept, and then the end."""
+        while self._taken or self._take(or_live=True):
+            yield self._taken.popleft()
+
+    def _take(self, timeout: float | None = None, *, or_live: bool = False) -> bool:
+        async def taken() -> list[Event]:
+            async with within(timeout):
+                return await self._subscription.take(or_live=or_live)
+
+        self._taken.extend(self._thread.run(taken()))
+        return bool(self._taken)
+
+    def acknowledge(self, event: Event) -> Awaitable[None]:
+        """What `Event.ack` does: it returns when it is done."""
+
+        async def acknowledged() -> None:
+            await self._subscription.acknowledge(event)
+
+        self._thread.run(acknowledged())
+        return DONE
+
+    def acknowledge_soon(self, event: Event) -> None:
+        """What `Event.ack_soon` does. Only the last of many is passed on to the other thread."""
+        before, self._last = self._last, event
+        if before is None:
+            self._thread.call_soon(self._pass_on)
+
+    def _pass_on(self) -> None:
+        event, self._last = self._last, None
+        if event is not None:
+            self._subscription.acknowledge_soon(event)
+
+
+_ROOM: Final = 4_096
+"""Items that wait to be taken over by the other thread."""
+
+
+class Belt:
+    """Carries items from one thread to the event loop of another."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._items: deque[Any] = deque()
+        self._room = threading.Semaphore(_ROOM)
+        self._news = asyncio.Event()
+        self._is_told = self._is_ended = self._is_stopped = False
+
+    def put(self, item: Any) -> bool:
+        """Hand one over, and wait while there is no room; False if items are no longer taken."""
+        self._room.acquire()
+        if self._is_stopped:
+            return False
+        self._items.append(item)
+        self._tell()
+        return True
+
+    def end(self) -> None:
+        """There are no more."""
+        self._is_ended = True
+        self._is_told = False
+        self._tell()
+
+    def stop(self) -> None:
+        """Items are no longer taken."""
+        self._is_stopped = True
+        self._room.release()
+
+    def _tell(self) -> None:
+        if not self._is_told:
+            self._is_told = True
+            with suppress(RuntimeError):  # the loop is closed: items are no longer taken
+                self._loop.call_soon_threadsafe(self._news.set)
+
+    async def items(self) -> AsyncIterator[Any]:
+        """What was handed over."""
+        while True:
+            self._news.clear()
+            self._is_told = False  # before looking: what comes later is told anew
+            while self._items:
+                item = self._items.popleft()
+                self._room.release()
+                yield item
+            if self._is_ended and not self._items:
+                return
+            await self._news.wait()
 
 
 async def _following(iterator: AsyncIterator[_T]) -> _T:

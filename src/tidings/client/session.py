@@ -11,6 +11,7 @@ mistaken for something new.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from tidings.client.copying import Copying
@@ -51,20 +52,19 @@ _HEADS: Final = 1_024
 """Bytes of a frame that are for what is around a notification."""
 
 
+@dataclass(slots=True, eq=False)
 class Standing:
     """An advertisement, or a watch for interest."""
 
-    __slots__ = ("filter", "id", "is_settled", "is_wanted", "refusal")
-
-    def __init__(self, id: str, filter: Filter) -> None:
-        self.id: Final = id
-        self.filter: Final = filter
-        self.is_settled = False
-        self.refusal: Refused | None = None
-        self.is_wanted: bool | None = None
-        """Of a watch: whether somebody wants what the filter matches, once that is known."""
+    id: str
+    filter: Filter
+    is_settled: bool = False
+    refusal: Refused | None = None
+    is_wanted: bool | None = None
+    """Of a watch: whether somebody wants what the filter matches, once that is known."""
 
 
+@dataclass(slots=True, eq=False)
 class DurableRequest:
     """What a broker is to do with a durable subscription that is not read here, or tell of all.
 
@@ -72,16 +72,13 @@ class DurableRequest:
     it to another place, or pauses it.
     """
 
-    __slots__ = ("found", "is_settled", "number", "refusal", "request")
-
-    def __init__(self, request: Acknowledge | Unsubscribe | Adjust | ListDurables) -> None:
-        self.request: Final = request
-        self.found: Durables | None = None
-        """What there is, if that was asked."""
-        self.is_settled = False
-        self.number = 0
-        """The number in the broker's answer."""
-        self.refusal: Refused | None = None
+    request: Acknowledge | Unsubscribe | Adjust | ListDurables
+    found: Durables | None = None
+    """What there is, if that was asked."""
+    is_settled: bool = False
+    number: int = 0
+    """The number in the broker's answer."""
+    refusal: Refused | None = None
 
 
 class Erasing:
@@ -185,7 +182,6 @@ class Session:
     # -- what the program asks for -------------------------------------------------------------
 
     def advertise(self, filter: Filter) -> Standing:
-        """Say what will be published."""
         standing = Standing(self._next("a"), filter)
         self._advertisements[standing.id] = standing
         self._say(Advertise(standing.id, filter))
@@ -339,7 +335,6 @@ class Session:
     # -- what the broker says ------------------------------------------------------------------
 
     def receive(self, messages: Iterable[Any]) -> None:
-        """The broker says this."""
         for message in messages:
             if isinstance(message, Delivery):
                 for id in message.ids:

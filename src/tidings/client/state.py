@@ -22,7 +22,6 @@ class ClientState:
 
     @property
     def name(self) -> str:
-        """The name of the session."""
         return self._host.name
 
     @property

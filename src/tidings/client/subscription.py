@@ -6,23 +6,16 @@ import asyncio
 import inspect
 import logging
 import warnings
-from collections.abc import (
-    AsyncGenerator,
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Coroutine,
-    Generator,
-)
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Generator
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any, TypeAlias
 
-from tidings.client.deadline import within
 from tidings.client.errors import (
     ClientClosed,
     SubscriptionRefused,
     SubscriptionWarning,
+    TimedOut,
     cannot_go_on,
 )
 from tidings.client.event import Acknowledger, Event
@@ -248,3 +241,13 @@ class _Kept:
 
     def __await__(self) -> Generator[Any, None, None]:
         return self._until_kept().__await__()
+
+
+@asynccontextmanager
+async def within(seconds: float | None) -> AsyncGenerator[None, None]:
+    """What is done here takes no longer than this, else it is `TimedOut`; None: it may."""
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError:
+        raise TimedOut(f"it has not come within {seconds:g} seconds") from None

@@ -7,12 +7,14 @@ are leased, stored and renewed. An event that was under way when something broke
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from math import inf
 from operator import attrgetter
 from typing import Any
 
 from tidings.events import Filter
+from tidings.protocol.digest import count, summary
 from tidings.protocol.host import (
     Declined,
     Deliver,
@@ -51,7 +53,6 @@ from tidings.protocol.requests import (
     Unadvertise,
     Unsubscribe,
 )
-from tidings.protocol.wishes import count, summary
 
 _BY_ORDER = attrgetter("order")
 
@@ -60,16 +61,14 @@ def _ignore(*_: Any) -> None:
     """It does not matter here."""
 
 
+@dataclass(slots=True, eq=False)
 class Client:
     """What is known of a session's client."""
 
-    __slots__ = ("expires", "is_connected", "subscriptions")
-
-    def __init__(self) -> None:
-        self.subscriptions: dict[str, Filter] = {}
-        """By the client's own ids."""
-        self.is_connected = False
-        self.expires = inf
+    subscriptions: dict[str, Filter] = field(default_factory=dict)
+    """By the client's own ids."""
+    is_connected: bool = False
+    expires: float = inf
 
 
 class AtMostOnce(Delivery):
@@ -141,8 +140,7 @@ class AtMostOnce(Delivery):
         self._answer(session, Accepted("attach"))
 
     def came(self, session: Session) -> None:
-        self.clients[session.name] = client = Client()
-        client.is_connected = session.is_own
+        self.clients[session.name] = client = Client(is_connected=session.is_own)
         if not session.is_own and self._lease < inf:
             client.expires = self._kernel.now + self._lease
             self._kernel.at(client.expires, partial(self._lease_over, session))

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from tidings.delivery.ids import Ids, Place, digest_of
 from tidings.delivery.inquiries import Findings
-from tidings.delivery.own import Said
+from tidings.delivery.log import Said
 from tidings.events import Notification
 from tidings.protocol.messages import Event
 from tidings.protocol.requests import Kept, Publish

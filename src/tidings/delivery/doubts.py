@@ -27,15 +27,12 @@ class Doubts:
 
     @property
     def count(self) -> int:
-        """How many there are."""
         return sum(self.found.values())
 
     def restore(self, stored: Mapping[str, Any]) -> None:
-        """Take up what was stored."""
         self.found = dict(SHELF.found(stored, {}))
 
     def kept(self) -> dict[str, Any]:
-        """What is stored of them."""
         return {SHELF.kind: dict(self.found)} if self.found else {}
 
     def add(self) -> None:

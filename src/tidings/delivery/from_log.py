@@ -17,9 +17,9 @@ from tidings.delivery.doubts import Doubts
 from tidings.delivery.erasing import Erasing
 from tidings.delivery.fetching import Fetching
 from tidings.delivery.holdings import HOURS, USED
+from tidings.delivery.log import OwnStream
 from tidings.delivery.logs import Logs
 from tidings.delivery.names import CURSORS, DURABLES, GONE
-from tidings.delivery.own import OwnStream
 from tidings.delivery.promises import RESERVED, Promises
 from tidings.delivery.publishing import Publishing
 from tidings.delivery.quotas import Quota
@@ -28,6 +28,7 @@ from tidings.delivery.reading import Reading
 from tidings.delivery.streams import HEARD, IDENTITIES, Reached
 from tidings.delivery.subscriptions import Subscriptions
 from tidings.events import Filter
+from tidings.protocol.digest import count, summary
 from tidings.protocol.host import (
     Declined,
     Drained,
@@ -84,7 +85,6 @@ from tidings.protocol.requests import (
     Unadvertise,
     Unsubscribe,
 )
-from tidings.protocol.wishes import count, summary
 
 
 class FromLog(Delivery):

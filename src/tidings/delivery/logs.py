@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from tidings.delivery.erased import Eraser, is_erased
-from tidings.delivery.log import Log, size
-from tidings.delivery.own import OwnStream, Said
+from tidings.delivery.log import Log, OwnStream, Said, size
 from tidings.delivery.promises import FOREVER, Promises
 from tidings.protocol.epochs import broker_of, epoch_of
 from tidings.protocol.host import Append, Damaged, Read, Records, Span, Trimmed, Unreadable
@@ -40,7 +39,7 @@ class Logs:
         """What is said from now on is of no time below what is promised."""
         self._kernel, self._wants = kernel, wants
         self._back = back
-        self.logs: dict[str, Log[Event]] = {
+        self.logs: dict[str, Log] = {
             stream: Log(first=span.first, last=span.last, time=span.time)
             for stream, span in spans.items()
         }
@@ -66,7 +65,7 @@ class Logs:
         return FOREVER if is_closed else self.promises.below
 
     @property
-    def log(self) -> Log[Event]:
+    def log(self) -> Log:
         """That of what clients publish now."""
         return self.published.log
 

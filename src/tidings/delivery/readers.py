@@ -11,109 +11,78 @@ caught up with it; before that, what it wants is fetched for it alone.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Final
 
 from tidings.delivery.stages import AWAY, FOLLOWING, Stage
 from tidings.events import Filter
-from tidings.protocol.parts import UNTOLD, Session
+from tidings.protocol.parts import UNTOLD, Session, Version
 
 UNKNOWN: Final = -1
 """Nothing is known of a flow yet."""
 
 
+@dataclass(slots=True, eq=False)
 class Flow:
     """One stream as it comes to this node."""
 
-    __slots__ = (
-        "complete",
-        "fetch",
-        "identity",
-        "is_live",
-        "probe",
-        "probing",
-        "stream",
-        "told",
-        "upto",
-        "waiting",
-    )
-
-    def __init__(self, stream: str) -> None:
-        self.stream = stream
-        self.is_live = False
-        self.upto = UNKNOWN
-        """Everything up to this tick that is wanted here has come."""
-        self.complete = 0.0
-        """All that is earlier than this, and wanted here, has come."""
-        self.identity = ""
-        """Of the stream that it was when it came last; see `Way`."""
-        self.told = UNTOLD
-        """What the neighbour it comes by had been told when the flow became live."""
-        self.fetch = 0
-        """The number under which the gap of an interrupted flow is being fetched."""
-        self.probe = 0
-        """The number under which the stream was asked where it is."""
-        self.probing: dict[Reader, None] = {}
-        """The readers for whom it was: those that are `PROBING`."""
-        self.waiting: dict[Reader, None] = {}
-        """The readers for whom it will be when that is answered: those that are `WAITING`."""
+    stream: str
+    is_live: bool = False
+    upto: int = UNKNOWN
+    """Everything up to this tick that is wanted here has come."""
+    complete: float = 0.0
+    """All that is earlier than this, and wanted here, has come."""
+    identity: str = ""
+    """Of the stream that it was when it came last; see `Way`."""
+    told: Version = UNTOLD
+    """What the neighbour it comes by had been told when the flow became live."""
+    fetch: int = 0
+    """The number under which the gap of an interrupted flow is being fetched."""
+    probe: int = 0
+    """The number under which the stream was asked where it is."""
+    probing: dict[Reader, None] = field(default_factory=dict)
+    """The readers for whom it was: those that are `PROBING`."""
+    waiting: dict[Reader, None] = field(default_factory=dict)
+    """The readers for whom it will be when that is answered: those that are `WAITING`."""
 
 
+@dataclass(slots=True, eq=False)
 class Reader:
     """A subscription of a session, and its position in each stream."""
 
-    __slots__ = (
-        "addressee",
-        "begins_now",
-        "begun",
-        "durable",
-        "fetches",
-        "filter",
-        "id",
-        "is_live",
-        "is_paused",
-        "lost",
-        "missed",
-        "positions",
-        "session",
-        "stages",
-        "starts",
-        "timed",
-        "unreached",
-        "wants_times",
-    )
-
-    def __init__(self, session: str, id: str, filter: Filter) -> None:
-        self.session, self.id, self.filter = session, id, filter
-        self.durable: str | None = None
-        self.addressee = ""
-        """The bulk subscription whose copies it is told; empty if it is an ordinary one."""
-        self.positions: dict[str, int] = {}
-        """All up to this tick has been delivered, or was silence."""
-        self.stages: dict[str, Stage] = {}
-        """Where it stands in each stream that it was brought into."""
-        self.fetches: dict[str, int] = {}
-        """Where it is `FETCHING`, under which number."""
-        self.wants_times = False
-        """Whether it is told below which times streams are complete."""
-        self.begun = 0.0
-        """The time from which it wants all of a stream that turns up later."""
-        self.begins_now = False
-        """In streams in which it has no position it begins now, as it has not been accepted yet."""
-        self.timed: set[str] = set()
-        """The streams of later epochs in which that holds, or in which it has begun now."""
-        self.unreached: set[str] = set()
-        """Streams that could not be reached when it began, nor since."""
-        self.is_live: bool | None = None
-        """Whether it follows all streams that can be reached; None until it was told so."""
-        self.is_paused = False
-        """It is told nothing until somebody says that it goes on."""
-        self.missed = 0
-        """Events that it was not sent since its client did not read; told soon."""
-        self.lost = 0
-        """Ticks that were no longer kept when they were fetched for it; told soon."""
-        self.starts: dict[str, int] | None = None
-        """Where it began, for a durable one of which nothing is saved yet. Its positions won't
-        do: they are past what was delivered, but not acknowledged."""
+    session: str
+    id: str
+    filter: Filter
+    durable: str | None = None
+    addressee: str = ""
+    """The bulk subscription whose copies it is told; empty if it is an ordinary one."""
+    positions: dict[str, int] = field(default_factory=dict)
+    """All up to this tick has been delivered, or was silence."""
+    stages: dict[str, Stage] = field(default_factory=dict)
+    """Where it stands in each stream that it was brought into."""
+    fetches: dict[str, int] = field(default_factory=dict)
+    """Where it is `FETCHING`, under which number."""
+    wants_times: bool = False
+    """Whether it is told below which times streams are complete."""
+    begun: float = 0.0
+    """The time from which it wants all of a stream that turns up later."""
+    begins_now: bool = False
+    """In streams in which it has no position it begins now, as it has not been accepted yet."""
+    timed: set[str] = field(default_factory=set)
+    """The streams of later epochs in which that holds, or in which it has begun now."""
+    unreached: set[str] = field(default_factory=set)
+    """Streams that could not be reached when it began, nor since."""
+    is_live: bool | None = None
+    """Whether it follows all streams that can be reached; None until it was told so."""
+    is_paused: bool = False
+    """It is told nothing until somebody says that it goes on."""
+    missed: int = 0
+    """Events that it was not sent since its client did not read; told soon."""
+    lost: int = 0
+    """Ticks that were no longer kept when they were fetched for it; told soon."""
+    starts: dict[str, int] | None = None
+    """Where it began, for a durable one of which nothing is saved yet. Its positions won't
+    do: they are past what was delivered, but not acknowledged."""
 
     def stage(self, stream: str) -> Stage:
         """Where it stands in a stream."""
@@ -129,36 +98,27 @@ class Reader:
             self.starts.setdefault(stream, tick)
 
 
+@dataclass(slots=True, eq=False)
 class Client:
     """A session, as far as it reads and publishes."""
 
-    __slots__ = (
-        "attempt",
-        "complete",
-        "instance",
-        "is_full",
-        "progress",
-        "publisher",
-        "readers",
-        "session",
-        "wants_times",
-    )
+    session: Session
+    publisher: str = ""
+    """The name under which it publishes, which no other session has."""
+    instance: str = ""
+    """Which process of that name it is."""
+    attempt: int = 0
+    """The number that the process gave to its attempt to attach."""
+    readers: dict[str, Reader] = field(default_factory=dict)
+    """By the client's own ids."""
+    is_full: bool = False
+    """It does not read."""
+    progress: dict[str, int] = field(default_factory=dict)
+    """What it was told last of how far the flows are."""
+    wants_times: bool = False
+    """Whether one of its readers has asked below which times streams are complete."""
+    complete: dict[str, float] = field(default_factory=dict)
+    """What it was told last of that."""
 
-    def __init__(self, session: Session) -> None:
-        self.session = session
-        self.publisher = session.name
-        """The name under which it publishes, which no other session has."""
-        self.instance = ""
-        """Which process of that name it is."""
-        self.attempt = 0
-        """The number that the process gave to its attempt to attach."""
-        self.readers: dict[str, Reader] = {}
-        """By the client's own ids."""
-        self.is_full = False
-        """It does not read."""
-        self.progress: dict[str, int] = {}
-        """What it was told last of how far the flows are."""
-        self.wants_times = False
-        """Whether one of its readers has asked below which times streams are complete."""
-        self.complete: dict[str, float] = {}
-        """What it was told last of that."""
+    def __post_init__(self) -> None:
+        self.publisher = self.publisher or self.session.name

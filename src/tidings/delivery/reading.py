@@ -19,26 +19,17 @@ from tidings.delivery.doubts import Doubts
 from tidings.delivery.fetching import Fetching
 from tidings.delivery.logs import damaged
 from tidings.delivery.readers import UNKNOWN, Client, Flow, Reader
-from tidings.delivery.stages import (
-    AWAY,
-    FETCHING,
-    FOLLOWING,
-    HELD,
-    PROBING,
-    WAITING,
-    Stage,
-    Turn,
-)
+from tidings.delivery.stages import AWAY, FETCHING, FOLLOWING, HELD, PROBING, WAITING, Stage, Turn
 from tidings.delivery.standing import Standing
 from tidings.delivery.streams import Reached
 from tidings.delivery.telling import Starts, Telling
 from tidings.events import Filter
+from tidings.protocol.digest import count
 from tidings.protocol.epochs import broker_of, comes_after, epoch_of
 from tidings.protocol.host import Deliver
 from tidings.protocol.messages import BEGIN, NOW, Event, Fetched
 from tidings.protocol.parts import Kernel, Neighbour, Session, Version, Wants
 from tidings.protocol.requests import Refused
-from tidings.protocol.wishes import count
 
 
 class Reading:
@@ -216,7 +207,6 @@ class Reading:
         self._wants.want(self.clients[reader.session].session, {}, {reader.filter: 1})
 
     def left(self, session: Session) -> None:
-        """Its client is gone."""
         client = self.clients.pop(session.name, None)
         for reader in [] if client is None else list(client.readers.values()):
             self._forget(reader)
@@ -568,9 +558,7 @@ def _as_told(event: Event, reader: Reader) -> Event | None:
 
 
 def _own_flow(stream: str, last: int) -> Flow:
-    flow = Flow(stream)
-    flow.is_live, flow.upto = True, last
-    return flow
+    return Flow(stream, is_live=True, upto=last)
 
 
 def _too_old(message: Fetched, position: int) -> str:

@@ -15,6 +15,7 @@ whatever crashes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tidings.delivery.ages import principal_of
@@ -70,7 +71,7 @@ class Refusals:
         """A publication is refused."""
         whose = principal_of(name)
         names = self._names.setdefault(whose, {})
-        known = names.pop(name, None) or _Name({})
+        known = names.pop(name, None) or _Name()
         names[name] = known
         if number not in known.reasons:
             known.reasons[number] = reason
@@ -139,14 +140,12 @@ class Refusals:
         return changes
 
 
+@dataclass(slots=True, eq=False)
 class _Name:
-    __slots__ = ("reasons", "unsaved")
-
-    def __init__(self, reasons: dict[int, str]) -> None:
-        self.reasons = reasons
-        """By number, in the order in which they were refused."""
-        self.unsaved: set[int] = set()
-        """Those that are not stored, since nothing behind them is kept yet."""
+    reasons: dict[int, str] = field(default_factory=dict)
+    """By number, in the order in which they were refused."""
+    unsaved: set[int] = field(default_factory=set)
+    """Those that are not stored, since nothing behind them is kept yet."""
 
 
 def _key(name: str, number: int) -> str:

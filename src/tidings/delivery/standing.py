@@ -10,16 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from tidings.delivery.fetching import Fetching
 from tidings.delivery.readers import Flow, Reader
-from tidings.delivery.stages import (
-    AWAY,
-    FETCHING,
-    HELD,
-    PROBING,
-    STAGES,
-    WAITING,
-    Stage,
-    Turn,
-)
+from tidings.delivery.stages import AWAY, FETCHING, HELD, PROBING, STAGES, WAITING, Stage, Turn
 from tidings.delivery.streams import Reached
 from tidings.protocol.epochs import comes_after, epoch_of
 from tidings.protocol.host import Damaged

@@ -135,5 +135,4 @@ class Telling:
             yield "what is told is of other flows, or to other clients"
 
     def reply(self, reader: Reader, answer: Answer) -> None:
-        """Answer a reader's client."""
         self._kernel.emit(Reply(reader.session, answer))

@@ -91,10 +91,6 @@ def _split(text: str) -> list[str]:
     return _CONSTANT.split(text)
 
 
-def _constants(pieces: list[str]) -> list[str]:
-    return [piece for piece in pieces[1::2] if piece[0] != "`"]
-
-
 def _template_and_constants(text: str, limits: Limits) -> tuple[Template, list[str], bool]:
     """The template of a text, its constants, and whether the template was made from this text."""
     pieces = _split(text)
@@ -115,7 +111,8 @@ def _template_and_constants(text: str, limits: Limits) -> tuple[Template, list[s
                 _templates.popitem(last=False)
     else:
         _templates.move_to_end(key)
-    return template, _constants(pieces), is_new
+    constants = [piece for piece in found if piece[0] != "`"]
+    return template, constants, is_new
 
 
 _MOST_CACHED_SHAPES: Final = 1_024

@@ -22,14 +22,7 @@ from typing import Any, Final
 
 from tidings.events.encoding import as_list, from_plain, is_unspeakable, to_plain
 from tidings.events.phrases import Phrase, all_of, listed, literal, name_text
-from tidings.events.values import (
-    SET,
-    Element,
-    canonical,
-    element,
-    element_order,
-    scalar,
-)
+from tidings.events.values import SET, Element, canonical, element, element_order, scalar
 from tidings.events.work import spend
 
 

@@ -42,8 +42,6 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     tolerance: float = 0.0
     """How far off the value may be for reasons of its own, such as having been rounded."""
-    why_not: str = ""
-    """Why our figure may differ from this one, where that is known."""
 
 
 class Verdict(Enum):
@@ -118,19 +116,15 @@ def all_hold(answers: Iterable[bool | None]) -> bool | None:
     return False if False in found else None if None in found else True
 
 
-def printed(figure: str, source: str, *, scale: float = 1.0, why_not: str = "") -> Expected:
+def printed(figure: str, source: str) -> Expected:
     """A figure as a paper prints it: right to half a unit of its last digit.
 
     >>> printed("3.73", "Fig. 6.2").tolerance
     0.005
-    >>> printed("106", "Fig. 6.2", scale=670).tolerance
-    335.0
     """
     _, _, decimals = figure.partition(".")
     half = 0.5 * 10 ** -len(decimals)
-    return Expected(
-        value=float(figure) * scale, source=source, tolerance=half * scale, why_not=why_not
-    )
+    return Expected(value=float(figure), source=source, tolerance=half)
 
 
 def student_bound(runs: int) -> float:

@@ -10,7 +10,7 @@ from pathlib import Path
 from tidings.experiments.compare import Comparison, Expected, Finding, Summary, compare
 from tidings.experiments.experiment import Experiment, P, Results, repeated
 from tidings.experiments.report import markdown
-from tidings.experiments.traces import QUANTITIES
+from tidings.experiments.sweep import QUANTITIES
 
 
 @dataclass(frozen=True)

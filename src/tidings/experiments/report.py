@@ -154,7 +154,7 @@ def _allowed(comparisons: Sequence[Comparison]) -> str:
 
 
 def _sources(comparisons: Sequence[Comparison]) -> Iterable[str]:
-    """Where the expected figures are from, and why some differ; each reason once."""
+    """Where the expected figures are from."""
     sources: dict[str, set[str]] = {}
     for comparison in comparisons:
         if comparison.expected is not None:
@@ -165,15 +165,4 @@ def _sources(comparisons: Sequence[Comparison]) -> Iterable[str]:
         yield ""
         for source, quantities in sources.items():
             yield f"- {', '.join(sorted(quantities))}: {source}"
-        yield ""
-    reasons = dict.fromkeys(
-        c.expected.why_not
-        for c in comparisons
-        if c.expected is not None and c.verdict is Verdict.DIFFERS and c.expected.why_not
-    )
-    if reasons:
-        yield "## Why some differ"
-        yield ""
-        for reason in reasons:
-            yield f"- {reason}"
         yield ""

@@ -17,7 +17,6 @@ from random import Random
 from string import ascii_lowercase
 from typing import ClassVar, Final
 
-from tidings.events import Filter
 from tidings.experiments.compare import Finding
 from tidings.experiments.experiment import Experiment, Panel, Point, Results
 from tidings.node import Settings
@@ -149,7 +148,7 @@ class _Network:
             texts = [self._string() for _ in range(PATTERNS)]
             for text in texts:
                 self._wanted_at.setdefault(text, set()).add(router)
-            client.want(_pattern(text) for text in texts)
+            client.want(filter_of((Equal("text", text),)) for text in texts)
             self._sim.settle()
 
     def _string(self) -> str:
@@ -200,10 +199,6 @@ class _Network:
             found = {to: tuple(pairwise(way)) for to, way in ways.items()}
             self._paths_from[source] = found
         return found
-
-
-def _pattern(text: str) -> Filter:
-    return filter_of((Equal("text", text),))
 
 
 def _side(topology: Topology, a: str, b: str) -> set[str]:

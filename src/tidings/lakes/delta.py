@@ -1,12 +1,14 @@
-"""Delta: what a lake asks of the package `deltalake`, and nothing of what it is for."""
+"""Delta: what a lake asks of the package `deltalake`, and which small files it has joined."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from time import time
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import unquote
 from uuid import uuid4
 
@@ -17,7 +19,6 @@ from tidings.events import Filter, TidingsError
 from tidings.lakes.errors import LakeError
 from tidings.lakes.files import DELTAS, DISTINCT, RISING, ROW_GROUP, Written, synced
 from tidings.lakes.formats import FORMAT, KEY
-from tidings.lakes.joining import Joint
 from tidings.lakes.layout import EVERYTHING
 
 try:
@@ -216,3 +217,46 @@ def commit(
             app_transactions=[Transaction(name, number) for name, number in numbers.items()]
         ),
     )
+
+
+# -- which small files to join -----------------------------------------------------------------
+
+LARGE: Final = 100 << 20
+"""Bytes from which on a file is joined with no other."""
+
+
+class Joint(NamedTuple):
+    """Files of a day that are to be joined: all with fewer bytes than `below`."""
+
+    day: date
+    files: int
+    below: int
+
+
+def joints(files: Iterable[tuple[date, int]]) -> list[Joint]:
+    """What to join, of files that are given with their days and sizes.
+
+    Of each day, files are joined from the smallest on, up to the largest that is no larger than all
+    before it together. So whatever is written again is then in a file of twice the size, at least:
+    an event that came in a file of 100 kB is written ten times until it is in one of 100 MB, where
+    it stays. What is left of a day are some files, each larger than all the smaller ones together.
+
+    >>> day = date(2026, 11, 15)
+    >>> [(j.files, j.below) for j in joints((day, size) for size in (20, 5, 5, 9, 40))]
+    [(3, 20)]
+    """
+    days: defaultdict[date, list[int]] = defaultdict(list)
+    for day, size in files:
+        if size < LARGE:
+            days[day].append(size)
+    found = [_joint(day, sorted(sizes)) for day, sizes in sorted(days.items())]
+    return [joint for joint in found if joint.files]
+
+
+def _joint(day: date, sizes: list[int]) -> Joint:
+    count = before = 0
+    for number, size in enumerate(sizes, start=1):
+        if size <= before:
+            count = number
+        before += size
+    return Joint(day, count, sizes[count] if count < len(sizes) else LARGE)

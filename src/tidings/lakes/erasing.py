@@ -33,8 +33,7 @@ from tidings.lakes.files import Written, synced
 from tidings.lakes.lake import Lake
 from tidings.lakes.layout import FIXED, KINDS, columns_of
 from tidings.lakes.portions import Piece, read
-from tidings.lakes.search import with_day
-from tidings.lakes.sifting import Sieve
+from tidings.lakes.search import Sieve, with_day
 from tidings.lakes.view import View
 
 _ATTEMPTS: Final = 20

@@ -186,7 +186,7 @@ def _below(value: Any) -> Any:
         case str():
             return value[:_LONGEST]
         case datetime():
-            return _milliseconds(value)
+            return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         case float():
             return value if isfinite(value) else None
         case bytes():
@@ -202,7 +202,3 @@ def _above(value: Any) -> Any:
         if code <= 0x10FFFF:
             return value[: end - 1] + chr(0xE000 if code == 0xD800 else code)
     return None
-
-
-def _milliseconds(time: datetime) -> str:
-    return time.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -235,7 +235,7 @@ class Lake:
     def compact(self, *, keep: timedelta = _KEEP) -> dict[str, int]:
         """Join small files, and delete what is not needed; how many of each.
 
-        Which are joined is said in `tidings.lakes.joining`. Files that were replaced, or
+        Which are joined is said in `delta.joints`. Files that were replaced, or
         written by somebody who was killed, stay for as long as `keep`, to the next full hour, so
         that whoever reads them now can do so to the end.
         """

@@ -17,14 +17,7 @@ import pyarrow.compute as pc
 
 from tidings.events import Filter, TidingsError
 from tidings.events.constraint import Constraint
-from tidings.events.intervals import (
-    BOOLEANS,
-    NUMBERS,
-    STRINGS,
-    TIMES,
-    Intervals,
-    after_prefix,
-)
+from tidings.events.intervals import BOOLEANS, NUMBERS, STRINGS, TIMES, Intervals, after_prefix
 from tidings.events.strings import Strings
 from tidings.events.values import EPOCH, MICROSECOND, microseconds
 from tidings.lakes.layout import DAY, REST, Columns

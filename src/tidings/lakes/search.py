@@ -10,17 +10,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
+from tidings.delivery.erased import ERASED
 from tidings.events import Filter
 from tidings.events.values import microseconds
 from tidings.lakes.errors import LakeError, reading
 from tidings.lakes.formats import objection
+from tidings.lakes.grouping import Grouping, names_in
 from tidings.lakes.layout import FIXED, Columns, columns_of, days
 from tidings.lakes.pruning import Statistics, Window, may_match, times
-from tidings.lakes.sifting import Sieve
+from tidings.matching import Index
 from tidings.protocol.cursors import Beginning
 
 if TYPE_CHECKING:
@@ -165,7 +168,6 @@ class Question:
         return replace(self, version=self.table().version())
 
     def search(self) -> Search:
-        """The files to read."""
         return Search(self.lake, self.table(), self.filter, self.window)
 
     def table(self) -> Any:
@@ -175,5 +177,48 @@ class Question:
         return delta.found(self.lake, self.version)
 
     def schema(self) -> pa.Schema:
-        """The lake's columns."""
         return schema_of(self.table())
+
+
+class Sieve:
+    """Lets through what a filter matches, exactly, by the index; nothing that was erased."""
+
+    def __init__(self, filter: Filter, columns: Columns) -> None:
+        self._filter = filter
+        self._is_all = filter == Filter.all()
+        self._grouping = Grouping(names_in([filter]), columns)
+        self._index: Index | None = None
+        self._erased = columns.get(ERASED, {}).get("string")
+
+    @property
+    def used(self) -> list[str]:
+        """The columns that it looks at."""
+        mark = [] if self._erased is None else [self._erased]
+        return mark if self._is_all else list(dict.fromkeys([*self._grouping.used, *mark]))
+
+    def sift(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows that match, in their order."""
+        if self._is_all and (self._erased is None or _is_empty(batch[self._erased])):
+            return batch
+        wanted = self.mask(batch)
+        return batch if wanted.all() else batch.filter(pa.array(wanted))
+
+    def mask(self, batch: pa.RecordBatch) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Of each row, whether it matches."""
+        standing = np.ones(batch.num_rows, np.bool_)
+        if self._erased is not None and not _is_empty(batch[self._erased]):
+            standing = ~np.asarray(batch[self._erased].is_valid())
+        if self._is_all:
+            return standing
+        if self._index is None:
+            self._index = Index()
+            self._index.add(0, self._filter)
+        wanted = np.zeros(batch.num_rows, np.bool_)
+        for rows, events in self._grouping.groups(batch):
+            found = np.asarray(self._index.match_batch(events, threads=1)[0])
+            wanted[found if rows is None else rows[found]] = True
+        return wanted & standing
+
+
+def _is_empty(column: Any) -> bool:
+    return bool(column.null_count == len(column))

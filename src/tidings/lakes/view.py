@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import pyarrow as pa
 
 from tidings.events import Filter
-from tidings.lakes.joining import Joint, joints
+from tidings.lakes.delta import Joint, joints
 from tidings.lakes.layout import Archived
 from tidings.lakes.ledger import COMPLETE, GAP, STREAM, WRITER, number_time
 from tidings.lakes.order import in_order
@@ -41,7 +41,6 @@ class View:
         self._numbers = numbers
 
     def schema(self) -> pa.Schema:
-        """The columns."""
         return schema_of(self.table)
 
     def held(self) -> dict[str, int]:

@@ -6,7 +6,6 @@ are imported only when they are first needed.
 """
 
 from tidings.matching.index import Index
-from tidings.matching.matcher import Matcher
-from tidings.matching.scan import Scan
+from tidings.matching.matcher import Matcher, Scan
 
 __all__ = ["Index", "Matcher", "Scan"]

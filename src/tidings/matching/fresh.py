@@ -19,18 +19,6 @@ _FEW = 16
 class Fresh:
     """Entries by number: key, filter, and the version at which the entry died."""
 
-    __slots__ = (
-        "_by_value",
-        "_indexed",
-        "_names",
-        "_others",
-        "_sure",
-        "dead",
-        "died",
-        "filters",
-        "keys",
-    )
-
     def __init__(self) -> None:
         self.keys: list[Hashable] = []
         self.filters: list[Filter] = []

@@ -106,7 +106,6 @@ class Index:
         return key in self._where
 
     def __getitem__(self, key: Hashable) -> Filter:
-        """The filter under a key."""
         with self._lock:
             return _filter(*self._place(key))
 
@@ -402,7 +401,10 @@ class Index:
             "dead": sum(segment.source.dead for segment in segments),
             "events sampled": len(self._sample),
             "segments": [segment.explain() for segment in segments],
-            "bytes": sum(segment.nbytes for segment in segments) + _dict_bytes(self._where),
+            # Of the dictionary of places only its values: the keys belong to the caller.
+            "bytes": sum(segment.nbytes for segment in segments)
+            + sys.getsizeof(self._where)
+            + 32 * len(self._where),
         }
 
 
@@ -416,8 +418,3 @@ def _filter(part: Segment | Fresh, row: int) -> Filter:
     if isinstance(part, Fresh):
         return part.filters[row]
     return part.source.filter(row, part.lines)
-
-
-def _dict_bytes(places: dict[Hashable, int]) -> int:
-    """A dictionary and its values; the keys belong to the caller."""
-    return sys.getsizeof(places) + 32 * len(places)

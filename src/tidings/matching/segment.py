@@ -423,7 +423,6 @@ class Segment:
         return True
 
     def explain(self) -> dict[str, Any]:
-        """What is found how."""
         return {
             "filters": self.source.rows,
             "conjunctions": len(self.source.conj_row),

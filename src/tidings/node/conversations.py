@@ -170,7 +170,6 @@ class Conversations:
         self._touched[neighbour] = None
 
     def link_down(self, input: LinkDown) -> None:
-        """A neighbour cannot be reached."""
         neighbour = self.neighbours.get(input.neighbour)
         if neighbour is None or not neighbour.is_up:
             return

@@ -68,7 +68,7 @@ class Node:
     """One broker. `start` it, then `handle` what happens, in order.
 
     >>> from tidings.events import Filter, Notification
-    >>> from tidings.protocol import Publish
+    >>> from tidings.protocol.requests import Publish
     >>> node = Node("b1", Settings())
     >>> _ = node.start(now=0.0)
     >>> hears = Attach(subscriptions={"1": Filter.parse("price < 10")})
@@ -223,7 +223,6 @@ class Node:
 
     @property
     def now(self) -> float:
-        """When the last input came."""
         return self.conversations.now
 
     # -- what hosts call -----------------------------------------------------------------------

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import inf
+from typing import Final
 
-from tidings.overlay import Link, Role
+from tidings.overlay import Link
 from tidings.protocol.messages import View
 from tidings.protocol.parts import Version
 
+_NOT_YET: Final = Version(0)
 
+
+@dataclass(slots=True, eq=False)
 class Neighbour:
     """Another node on one lane of the overlay, at the end of a link.
 
@@ -20,44 +25,26 @@ class Neighbour:
     Both numbers are the link's *view*, and every change of it begins with empty tables.
     """
 
-    __slots__ = (
-        "check_at",
-        "checks",
-        "is_linked",
-        "is_up",
-        "joined",
-        "joined_by",
-        "kept",
-        "lane",
-        "link",
-        "lost_at",
-        "name",
-        "order",
-        "role",
-        "told",
-    )
-
-    def __init__(self, name: str, order: int, role: Role, link: Link, *, lane: int = 0) -> None:
-        self.name = name
-        self.lane = lane
-        self.order = order
-        self.role: str = role
-        """`peer`, or `parent` or `child` in a hierarchy."""
-        self.link = link
-        self.is_up = True
-        self.is_linked = False
-        """Whether tables are open: the overlay uses the link."""
-        self.joined = 0
-        self.joined_by = 0
-        self.lost_at = inf
-        """When it is given up unless it comes back."""
-        self.kept = 0
-        """Events kept for it since it cannot be reached."""
-        self.checks = 0
-        """Checks sent since the last that failed."""
-        self.check_at = inf
-        self.told = Version(0)
-        """How often it was told what is wanted."""
+    name: str
+    order: int
+    role: str
+    """`peer`, or `parent` or `child` in a hierarchy."""
+    link: Link
+    lane: int = 0
+    is_up: bool = True
+    is_linked: bool = False
+    """Whether tables are open: the overlay uses the link."""
+    joined: int = 0
+    joined_by: int = 0
+    lost_at: float = inf
+    """When it is given up unless it comes back."""
+    kept: int = 0
+    """Events kept for it since it cannot be reached."""
+    checks: int = 0
+    """Checks sent since the last that failed."""
+    check_at: float = inf
+    told: Version = _NOT_YET
+    """How often it was told what is wanted."""
 
     @property
     def is_open(self) -> bool:

@@ -45,30 +45,6 @@ class Link:
     ['hello']
     """
 
-    __slots__ = (
-        "_ahead",
-        "_challenged_at",
-        "_delay",
-        "_floor",
-        "_is_known",
-        "_out",
-        "_pause",
-        "_question",
-        "_silent",
-        "_tries",
-        "acknowledge_at",
-        "fault",
-        "heard",
-        "identity",
-        "opened",
-        "peer",
-        "queue",
-        "received",
-        "repeat_at",
-        "said",
-        "sent",
-    )
-
     def __init__(self, identity: int, *, pause: float, delay: float) -> None:
         """Wait `pause` seconds before sending again, `delay` before a bare acknowledgement."""
         self.identity = identity

@@ -129,9 +129,6 @@ class Tree:
             offer = self.offer()
             self._told += [Say(peer, offer) for peer in self._peers]
 
-    def leave(self, now: float) -> None:
-        """It is missed within `expiry`, as after a crash."""
-
     def moves(self) -> list[Move]:
         told, self._told = self._told, []
         return told

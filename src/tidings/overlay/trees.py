@@ -86,9 +86,6 @@ class Trees(Protocol):
     def wake(self, now: float) -> None:
         """Time has passed."""
 
-    def leave(self, now: float) -> None:
-        """The node is about to go; a crash is to go without this call."""
-
     def moves(self) -> list[Move]:
         """What follows, each told once; to be carried out after every call."""
 
@@ -125,9 +122,6 @@ class Fixed:
 
     def wake(self, now: float) -> None:
         """Time does not matter."""
-
-    def leave(self, now: float) -> None:
-        """Nobody takes its place."""
 
     def moves(self) -> list[Move]:
         return []

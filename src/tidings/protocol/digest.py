@@ -1,4 +1,5 @@
-"""Digests: small summaries by which two ends of a link find out whether they hold the same.
+"""Digests: small summaries by which two ends, of a link or a session, find out whether they hold
+the same.
 
 A digest is the sum of the keys of all filters, a sketch of constant size. Where two digests
 differ, both ends compare the sums of *buckets*, some multiple of the root of the table's size, and
@@ -43,3 +44,16 @@ def buckets(table: Mapping[Filter, int], number: int) -> tuple[int, ...]:
 def part(table: Mapping[Filter, int], number: int, which: Collection[int]) -> dict[Filter, int]:
     """What is in these buckets."""
     return {f: count for f, count in table.items() if key(f) % number in which}
+
+
+def count(filters: Mapping[str, Filter]) -> dict[Filter, int]:
+    """A table of what is there under several ids."""
+    table: dict[Filter, int] = {}
+    for each in filters.values():
+        table[each] = table.get(each, 0) + 1
+    return table
+
+
+def summary(subscriptions: Mapping[str, Filter], advertisements: Mapping[str, Filter]) -> int:
+    """A digest by which client and node find out whether they mean the same session."""
+    return digest(count(subscriptions)) ^ (digest(count(advertisements)) * 3 & (1 << 64) - 1)

@@ -12,6 +12,7 @@ neighbour up. Only what a part is told of ports and tables is said at once.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Generic, NewType, Protocol, TypeAlias, TypeVar
 
 from tidings.events import Filter, Notification
@@ -29,15 +30,15 @@ Table: TypeAlias = Mapping[Filter, int]
 """Filters, and how often each is wanted or advertised."""
 
 
+@dataclass(slots=True, eq=False)
 class Session:
     """A client, or a part of the node that subscribes and publishes like one."""
 
-    __slots__ = ("advertisements", "is_own", "name", "order")
-
-    def __init__(self, name: str, order: int, *, is_own: bool = False) -> None:
-        self.name, self.order, self.is_own = name, order, is_own
-        self.advertisements: dict[str, Filter] = {}
-        """By the client's own ids."""
+    name: str
+    order: int
+    is_own: bool = False
+    advertisements: dict[str, Filter] = field(default_factory=dict)
+    """By the client's own ids."""
 
 
 class Neighbour(Protocol):
@@ -217,11 +218,9 @@ class Shelf(Generic[V]):
         return self._prefix + name
 
     def put(self, name: str, value: V) -> Store:
-        """Keep this value."""
         return Store(self._prefix + name, value)
 
     def drop(self, name: str) -> Store:
-        """Keep none."""
         return Store(self._prefix + name, None)
 
     def found(self, stored: Mapping[str, Any]) -> Iterator[tuple[str, V]]:
@@ -245,7 +244,6 @@ class Single(Generic[V]):
         self.kind, self.is_exact = kind, is_exact
 
     def put(self, value: V) -> Store:
-        """Keep this value."""
         return Store(self.kind, value)
 
     def found(self, stored: Mapping[str, Any], otherwise: V) -> V:

@@ -19,9 +19,8 @@ from bisect import bisect_left, bisect_right, insort
 from typing import Final, TypeAlias
 
 from tidings.events import Conjunction
-from tidings.routing.join_tree import JoinTree
-from tidings.routing.joins import Place, cover_of, digest, place
-from tidings.routing.stage import Difference, References
+from tidings.routing.joins import JoinTree, Place, cover_of, digest, place
+from tidings.routing.reduction import Difference, References
 
 _FIRST: Final[Place] = ()
 """The place where the first run begins: before all others."""

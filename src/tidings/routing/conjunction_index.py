@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from tidings.events import Conjunction, Constraint
 from tidings.routing.reaches import ALL_BITS, is_single, mark, reach
-from tidings.routing.stage import OrderedSet
+from tidings.routing.reduction import OrderedSet
 
 _LARGE: Final = 24
 """A form that holds at least this many conjunctions is searched by arrays."""
@@ -264,7 +264,6 @@ class ConjunctionIndex:
         form.add(conjunction)
 
     def remove(self, conjunction: Conjunction) -> None:
-        """Remove one that is there."""
         key = _form_of(conjunction)
         form = self._forms[key]
         form.remove(conjunction)

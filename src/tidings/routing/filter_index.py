@@ -28,7 +28,6 @@ class FilterIndex:
         self._count = 0
 
     def __len__(self) -> int:
-        """How many filters there are."""
         return self._count
 
     def add(self, filter: Filter) -> None:
@@ -41,7 +40,6 @@ class FilterIndex:
             self._owners[conjunction][filter] = None
 
     def remove(self, filter: Filter) -> None:
-        """Remove one that is there."""
         self._count -= 1
         for conjunction in filter.conjunctions:
             owners = self._owners[conjunction]

@@ -15,13 +15,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 from fractions import Fraction
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from tidings.events import Conjunction, Constraint, Filter, ValueSet
 from tidings.events.constraint import DOMAINS, is_ordered
 from tidings.events.intervals import NUMBERS, TIMES, Cut, Intervals
 from tidings.events.values import MICROSECOND
 from tidings.routing.reaches import is_single, reach
+from tidings.routing.statistics import Statistics
 
 MOST_COMPARED: Final = 64
 """A group with more patterns and sets than this leaves them as they are: to find what joins, they
@@ -155,3 +156,124 @@ def place(conjunction: Conjunction) -> Place:
     values = [c.phrase(name).text for name, c in constraints.items() if is_single(c)]
     reaches = [reach(c) for c in constraints.values() if not is_single(c)]
     return tuple(constraints), tuple(values), tuple(reaches), digest(conjunction)
+
+
+# -- kept up to date ---------------------------------------------------------------------------
+
+Join = Callable[[Constraint, Constraint], Constraint]
+
+
+class JoinTree:
+    """The join of a multiset of constraints, for a join that depends on no order.
+
+    A balanced binary tree in an array: node k is the join of nodes 2k and 2k + 1, and the leaves
+    stand at the end, in whatever order they came. A change renews the nodes above one leaf, and
+    stops at the first of them that stays as it was.
+    """
+
+    __slots__ = ("_counts", "_free", "_join", "_leaves", "_nodes")
+
+    def __init__(self, join: Join) -> None:
+        self._join = join
+        self._nodes: list[Constraint | None] = [None, None]
+        self._leaves: dict[Constraint, int] = {}
+        self._counts: dict[Constraint, int] = {}
+        """The number of copies of each constraint that is there more than once."""
+        self._free: list[int] = [1]
+
+    def __len__(self) -> int:
+        """How many different ones there are."""
+        return len(self._leaves)
+
+    @property
+    def root(self) -> Constraint | None:
+        """The join of all; None if there are none."""
+        return self._nodes[1]
+
+    def add(self, constraint: Constraint) -> None:
+        if constraint in self._leaves:
+            self._counts[constraint] = self._counts.get(constraint, 1) + 1
+            return
+        if not self._free:
+            self._grow()
+        leaf = self._leaves[constraint] = self._free.pop()
+        self._nodes[leaf] = constraint
+        self._renew(leaf)
+
+    def remove(self, constraint: Constraint) -> None:
+        count = self._counts.get(constraint, 1)
+        if count > 1:
+            self._counts[constraint] = count - 1
+            return
+        self._counts.pop(constraint, None)
+        leaf = self._leaves.pop(constraint)
+        self._free.append(leaf)
+        self._nodes[leaf] = None
+        self._renew(leaf)
+
+    def _renew(self, node: int) -> None:
+        nodes = self._nodes
+        while node > 1:
+            node //= 2
+            joint = self._joint(node)
+            if joint == nodes[node]:
+                return
+            nodes[node] = joint
+
+    def _joint(self, node: int) -> Constraint | None:
+        one, other = self._nodes[2 * node], self._nodes[2 * node + 1]
+        if one is None or other is None:
+            return one or other
+        return self._join(one, other)
+
+    def _grow(self) -> None:
+        """Twice the leaves: the old tree becomes the left half of the new one."""
+        old, size = self._nodes, len(self._nodes) // 2
+        self._nodes = [None] * (4 * size)
+        width = 1
+        while width <= size:  # level by level: nodes width … 2·width-1 go below node 2
+            self._nodes[2 * width : 3 * width] = old[width : 2 * width]
+            width *= 2
+        self._nodes[1] = old[1]
+        self._leaves = {c: leaf + size for c, leaf in self._leaves.items()}
+        self._free = list(range(4 * size - 1, 3 * size - 1, -1))
+
+
+# -- what is learnt ----------------------------------------------------------------------------
+
+
+class Learnt(NamedTuple):
+    """A rule: gaps that at most the `share` of all events falls into, as far as is known.
+
+    Whether `price < 10 OR price > 12` may become `price IS NUMBER` depends on how many events have
+    a price from 10 to 12, not on how long that is. Each gap is judged by itself, so the outcome
+    depends on nothing but the conjunction; what is already joined is never taken apart.
+
+    >>> from tidings.events import Filter
+    >>> from tidings.routing.statistics import Attribute, Distribution
+    >>> prices = Attribute(present=1.0, number=Distribution(1.0, (0.0, 1.0, 100.0)))
+    >>> rule = Learnt(0.1, Statistics(1000, {"price": prices}))
+    >>> apart = Filter.parse("price BETWEEN 1 AND 20 OR price BETWEEN 30 AND 40")
+    >>> print(rule.closed(apart.conjunctions[0], "price"))
+    price BETWEEN 1 AND 40
+    """
+
+    share: float
+    statistics: Statistics | None
+    """What is known of the events; if it is None, no gap is closed."""
+
+    def closed(self, conjunction: Conjunction, name: str) -> Conjunction:
+        """The conjunction, with the small gaps of this attribute closed."""
+        constraint = conjunction[name]
+        if self.statistics is None or not any(map(gaps, constraint.parts.values())):
+            return conjunction
+        found = self.statistics.among(name, conjunction.constraints)
+        if found is None:
+            return conjunction
+        known, factor = found
+
+        def is_small(domain: str, gap: Stretch) -> bool:
+            return known.between(domain, *gap) * factor <= self.share
+
+        widened = closed(constraint, is_small)
+        return conjunction if widened is constraint else conjunction.with_(name, widened)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from tidings.events import Conjunction
 from tidings.routing.conjunction_index import ConjunctionIndex
-from tidings.routing.stage import Difference, OrderedSet
+from tidings.routing.reduction import Difference, OrderedSet
 
 
 class Maxima:

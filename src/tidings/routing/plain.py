@@ -6,13 +6,14 @@ is the definition; the incremental versions must equal it at any time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import reduce as fold
 
 from tidings.events import Conjunction, Constraint, Filter
 from tidings.events.constraint import unions
 from tidings.routing.joins import (
     MOST_COMPARED,
+    Learnt,
     Stretch,
     constraint_of,
     cover_of,
@@ -22,7 +23,6 @@ from tidings.routing.joins import (
     stretch_of,
     swallows,
 )
-from tidings.routing.learnt import Learnt
 from tidings.routing.naming import Strategy
 from tidings.routing.statistics import Statistics
 
@@ -148,11 +148,7 @@ def _bounded(conjunctions: set[Conjunction], most: int) -> set[Conjunction]:
         if not runs or c in begins:
             runs.append([])
         runs[-1].append(c)
-    return {*ranked[:kept], *map(_hull, runs)}
-
-
-def _hull(conjunctions: Iterable[Conjunction]) -> Conjunction:
-    return fold(_wider, conjunctions)
+    return {*ranked[:kept], *(fold(_wider, run) for run in runs)}
 
 
 def _wider(one: Conjunction, other: Conjunction) -> Conjunction:

@@ -1,11 +1,11 @@
-"""Reductions: what all of them promise, and the net changes that they tell."""
+"""Reductions: what all of them promise, the changes that they tell, and what they are made of."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, Protocol, TypeAlias
 
-from tidings.events import Filter
+from tidings.events import Conjunction, Filter
 from tidings.routing.statistics import Statistics
 
 
@@ -21,13 +21,9 @@ class Change(NamedTuple):
     added: dict[Filter, int]
     removed: dict[Filter, int]
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing has to be told."""
-        return not self.added and not self.removed
-
     def __bool__(self) -> bool:
-        return not self.is_empty
+        """Whether anything has to be told."""
+        return bool(self.added or self.removed)
 
 
 class Reduction(Protocol):
@@ -76,3 +72,60 @@ class Net:
         added = {f: n for f, n in counts.items() if n > 0}
         removed = {f: -n for f, n in counts.items() if n < 0}
         return Change(added, removed)
+
+
+OrderedSet: TypeAlias = dict[Conjunction, None]
+
+
+class Difference(NamedTuple):
+    """Which conjunctions a set has gained and lost; none is in both."""
+
+    gained: Iterable[Conjunction]
+    lost: Iterable[Conjunction]
+
+
+class Stage(Protocol):
+    """One step of a reduction, kept up to date: incremental reductions are put together from these.
+
+    It is told which conjunctions its input has gained and lost, and says the same of its output,
+    so stages can be put behind one another::
+
+        covering     References ─▶ Maxima ─▶ told
+        merging      References ─▶ Maxima ─▶ Merging ─▶ Maxima ─▶ told
+        bounded      References ─▶ Maxima ─▶ Merging ─▶ Maxima ─▶ Bounded ─▶ Maxima ─▶ told
+
+    `imperfect` and `learnt` are as `merging`.
+
+    Dictionaries stand for sets everywhere, because their order does not depend on how Python
+    happens to hash strings in this process.
+    """
+
+    def apply(self, difference: Difference) -> Difference:
+        """Follow a change of the input; the change of the output, net."""
+
+
+class References:
+    """A multiset seen as a set: only the first to come and the last to go are news."""
+
+    __slots__ = ("_counts",)
+
+    def __init__(self) -> None:
+        self._counts: dict[Conjunction, int] = {}
+
+    def apply(self, changes: dict[Conjunction, int]) -> Difference:
+        """Follow net changes of the counts."""
+        gained, lost = [], []
+        counts = self._counts
+        for conjunction, change in changes.items():
+            if not change:
+                continue
+            before = counts.get(conjunction, 0)
+            after = before + change
+            if after:
+                counts[conjunction] = after
+                if not before:
+                    gained.append(conjunction)
+            else:
+                del counts[conjunction]
+                lost.append(conjunction)
+        return Difference(gained, lost)

@@ -44,7 +44,6 @@ class Restricted:
             self.admit(ad)
 
     def add(self, filter: Filter) -> None:
-        """One more wants it."""
         self._inner.add(filter)
 
     def remove(self, filter: Filter) -> None:

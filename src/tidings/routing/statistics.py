@@ -124,7 +124,6 @@ class Attribute(msgspec.Struct, frozen=True):
             _check_share(share)
 
     def ordered(self, domain: str) -> Distribution | None:
-        """The numbers, or the times."""
         if domain == NUMBERS.domain:
             return self.number
         return self.time if domain == TIMES.domain else None

@@ -10,8 +10,7 @@ from tidings.routing.bounded import Bounded
 from tidings.routing.maxima import Maxima
 from tidings.routing.merging import Merging
 from tidings.routing.naming import Strategy
-from tidings.routing.reduction import Change, Net, Reduction
-from tidings.routing.stage import Difference, References, Stage
+from tidings.routing.reduction import Change, Difference, Net, Reduction, References, Stage
 from tidings.routing.statistics import Statistics
 
 

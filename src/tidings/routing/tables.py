@@ -69,7 +69,6 @@ class Tables(Generic[P]):
         return {**self.__dict__, "_index": None, "_overlaps": None, "_found": {}}
 
     def __len__(self) -> int:
-        """How many filters there are."""
         return len(self._holders)
 
     # -- ports ---------------------------------------------------------------------------------

@@ -8,6 +8,6 @@ chance outside the seed it was given.
 from tidings.simulation.clients import Client
 from tidings.simulation.simulation import Conditions, Simulation
 from tidings.simulation.topology import Link, Topology
-from tidings.simulation.traffic import Traffic
+from tidings.simulation.trace import Traffic
 
 __all__ = ["Client", "Conditions", "Link", "Simulation", "Topology", "Traffic"]

@@ -17,7 +17,8 @@ from tidings.delivery import AtMostOnce
 from tidings.events import Filter
 from tidings.node import Node
 from tidings.node.ports import Neighbour
-from tidings.protocol import Input, Received
+from tidings.protocol.digest import count
+from tidings.protocol.host import Input, Received
 from tidings.protocol.messages import (
     ADVERTISEMENTS,
     SUBSCRIPTIONS,
@@ -41,7 +42,6 @@ from tidings.protocol.messages import (
     View,
 )
 from tidings.protocol.parts import Port
-from tidings.protocol.wishes import count
 from tidings.routing import reduce
 from tidings.routing.statistics import Statistics
 from tidings.routing.tables import Tables

@@ -9,19 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, product
 from typing import Any, Final, TypeAlias
 
 from tidings.events import Notification, TidingsError
+from tidings.simulation.guarantees import Violation
 from tidings.simulation.play import Play
 from tidings.simulation.population import written_out
 from tidings.simulation.scenario import Scenario
 from tidings.simulation.simulation import Simulation
-from tidings.simulation.violation import Violation
 
 MOST_SUBSCRIPTIONS: Final = 40
 """A scenario in which there are more is a large one."""
-
+PROBES: Final[tuple[Mapping[str, Any], ...]] = (
+    *({"x": x, "s": s} for x, s in product((0, 2, 4, 5, 7, 9), "abc")),
+    {"x": 3},
+    {"s": "b"},
+    {"y": 1},
+)
+"""Events that tell any two filters of a random run apart: see `tests/simulation/random_runs.py`."""
 _LOOKS: Final = 200
 _PUBLICATIONS: Final = 300
 

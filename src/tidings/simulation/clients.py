@@ -19,36 +19,36 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from tidings.events import Filter, Notification
-from tidings.protocol import (
+from tidings.protocol.digest import summary
+from tidings.protocol.host import Deliver, Drained, Full, Reply, Request
+from tidings.protocol.messages import Event
+from tidings.protocol.requests import (
     SESSION,
     Accepted,
     Acknowledge,
     Advertise,
+    Answer,
     Attach,
-    Deliver,
+    Cursor,
     Detach,
     Doubtful,
-    Drained,
     Erase,
     Erasure,
-    Event,
-    Full,
+    Home,
     Interest,
     Missed,
     Progress,
     Publish,
     Refused,
     Renew,
-    Reply,
-    Request,
+    RequestBody,
     Resend,
+    Since,
     Subscribe,
     Unadvertise,
     Unsubscribe,
     Watch,
 )
-from tidings.protocol.requests import Answer, Cursor, Home, RequestBody, Since
-from tidings.protocol.wishes import summary
 from tidings.simulation.courses import Course
 from tidings.simulation.durables import Durable
 
@@ -137,7 +137,6 @@ class Client:
 
     @property
     def subscriptions(self) -> dict[str, Filter]:
-        """What it wants, by id."""
         return {id: reading.course.filter for id, reading in self.readings.items()}
 
     @property
@@ -227,7 +226,6 @@ class Client:
         self.is_connected = self.is_full = self.is_known = self._is_attached = False
 
     def broken(self) -> None:
-        """The broker has crashed."""
         self._break()
         self.simulation.at(self.simulation.now + _PAUSE, self.connect)
 
@@ -383,7 +381,6 @@ class Client:
     # -- all else that it does -----------------------------------------------------------------
 
     def publish(self, *events: Notification | Mapping[str, Any]) -> None:
-        """Say what happened."""
         if not self.is_alive:
             return
         # Of what is kept, one is told from another that is equal.
@@ -422,7 +419,6 @@ class Client:
         return id
 
     def unadvertise(self, id: str) -> None:
-        """Take it back."""
         if self.advertisements.pop(id, None) is not None:
             self._ask(Unadvertise(id))
 

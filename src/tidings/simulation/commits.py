@@ -14,21 +14,22 @@ a crash then leaves all of a transaction or nothing.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
 
-from tidings.protocol import (
+from tidings.protocol.host import (
     Append,
     Damaged,
     Effect,
     EraseLog,
-    Event,
     Raise,
     Read,
     Recall,
     Store,
     Sync,
 )
+from tidings.protocol.messages import Event
 from tidings.simulation.store import MemoryStore
 
 _LAZY: Final = 0.1
@@ -37,16 +38,14 @@ _RETRY: Final = 1.0
 """Seconds after which a commit that failed is tried again."""
 
 
+@dataclass(slots=True)
 class Transaction:
     """What is kept as a whole or not at all: values and events, or the beginning of an epoch."""
 
-    __slots__ = ("events", "raises", "values")
-
-    def __init__(self, raises: str = "") -> None:
-        self.values: dict[str, Any] = {}
-        self.events: list[Event] = []
-        self.raises = raises
-        """The stream that begins, if that is what it does."""
+    raises: str = ""
+    """The stream that begins, if that is what it does."""
+    values: dict[str, Any] = field(default_factory=dict)
+    events: list[Event] = field(default_factory=list)
 
     def write(self, store: MemoryStore) -> None:
         """Keep it; `Damaged` if it cannot follow on what is kept."""
@@ -56,19 +55,17 @@ class Transaction:
             store.commit(self.values, self.events)
 
 
+@dataclass(slots=True)
 class Batch:
     """Effects that are carried out together."""
 
-    __slots__ = ("last", "must_sync", "out", "reads", "transactions")
-
-    def __init__(self) -> None:
-        self.transactions = [Transaction()]
-        """To be written, in order; the last one gathers."""
-        self.must_sync = False
-        self.out: list[Effect] = []
-        self.reads: list[Effect] = []
-        self.last: int | None = None
-        """The node crashes within this effect; the first is the commit, this one or a later."""
+    transactions: list[Transaction] = field(default_factory=lambda: [Transaction()])
+    """To be written, in order; the last one gathers."""
+    must_sync: bool = False
+    out: list[Effect] = field(default_factory=list)
+    reads: list[Effect] = field(default_factory=list)
+    last: int | None = None
+    """The node crashes within this effect; the first is the commit, this one or a later."""
 
 
 class Commits:

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tidings.events import Filter
-from tidings.protocol import Event, Missed
 from tidings.protocol.epochs import broker_of, comes_after
-from tidings.protocol.requests import Cursor
+from tidings.protocol.messages import Event
+from tidings.protocol.requests import Cursor, Missed
 
 if TYPE_CHECKING:
     from tidings.simulation.durables import Durable

@@ -23,10 +23,9 @@ import msgspec
 from tidings.delivery import AtMostOnce, FromLog, at_most_once, readers
 from tidings.delivery.doubts import Doubts
 from tidings.delivery.fetching import Fetching
-from tidings.delivery.log import Log
+from tidings.delivery.log import Log, OwnStream
 from tidings.delivery.logs import Logs
 from tidings.delivery.names import Names
-from tidings.delivery.own import OwnStream
 from tidings.delivery.publishers import Publishers
 from tidings.delivery.publishing import Publishing
 from tidings.delivery.reading import Reading

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 
 from tidings.delivery.names import Saved
 from tidings.events import Filter
-from tidings.protocol import Subscribe
 from tidings.protocol.cursors import merged
-from tidings.protocol.requests import Cursor
+from tidings.protocol.requests import Cursor, Subscribe
 from tidings.simulation.courses import Course, Start
 
 if TYPE_CHECKING:

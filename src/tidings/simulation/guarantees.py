@@ -25,20 +25,25 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from tidings.events import Filter, Notification
+from tidings.events import Filter, Notification, TidingsError
 from tidings.node import Node
-from tidings.protocol import Accepted, Deliver, Event, Input, Publish, Reply, Subscribe
 from tidings.protocol.epochs import broker_of
-from tidings.protocol.requests import Since
+from tidings.protocol.host import Deliver, Input, Reply
+from tidings.protocol.messages import Event
+from tidings.protocol.requests import Accepted, Publish, Since, Subscribe
 from tidings.simulation.agreement import Agreement
 from tidings.simulation.courses import Start
 from tidings.simulation.durables import Durable
 from tidings.simulation.truth import Logs, Said, Truth
-from tidings.simulation.violation import Violation
 
 if TYPE_CHECKING:
     from tidings.simulation.clients import Client, Reading
     from tidings.simulation.simulation import Simulation
+
+
+class Violation(TidingsError):  # noqa: N818 - it is the run that is wrong, not a call
+    """Something that must never happen has happened."""
+
 
 PERFECT: Final = ("simple", "identity", "covering", "merging", "imperfect:1")
 """The strategies after which a table admits nothing that nobody wants."""
@@ -85,7 +90,6 @@ class Guarantees:
             self.started(node)
 
     def started(self, node: Node) -> None:
-        """A node is there."""
         if self.is_thorough:
             self.agreement.listen(node)
 

@@ -17,11 +17,10 @@ from tidings.events import Filter, Notification, TidingsError
 from tidings.overlay import Tree
 from tidings.simulation.clients import Client
 from tidings.simulation.damage import damage, damage_tables
-from tidings.simulation.guarantees import PERFECT
+from tidings.simulation.guarantees import PERFECT, Violation
 from tidings.simulation.population import written_out
 from tidings.simulation.scenario import ACTIONS, Scenario, Step
 from tidings.simulation.simulation import Conditions, Simulation
-from tidings.simulation.violation import Violation
 
 _READING: Final = 0.05
 _COMMITTING: Final = 0.02
@@ -29,6 +28,24 @@ _REST: Final = 3.0
 """Seconds of rest in which no way is told, and nothing is asked of another node."""
 _PART: Final = 0.2
 """How long it may take to fetch one event, where each is fetched alone."""
+
+_ACTS: Final[Mapping[str, Callable[[Client, Step, str], object]]] = {
+    "vanish": lambda who, _, __: who.crash(),
+    "unsubscribe": lambda who, step, id: who.unsubscribe(id, forget=step.forget),
+    "again": lambda who, _, id: who.read_on(id),
+    "ack": lambda who, step, _: who.acknowledge(late=step.number > 0),
+    "publish": lambda who, step, _: who.publish(step.event, *step.more),
+    "advertise": lambda who, step, _: who.advertise(step.filter, id=step.id),
+    "unadvertise": lambda who, step, _: who.unadvertise(step.id),
+    "erase": lambda who, step, _: who.erase(step.filter),
+    "watch": lambda who, step, _: who.watch(step.filter, id=step.id),
+    "unwatch": lambda who, step, _: who.unwatch(step.id),
+    "stall": lambda who, _, __: who.stall(),
+    "drain": lambda who, _, __: who.drain(),
+    "hang": lambda who, _, __: who.hang_up(),
+}
+"""What a client does by itself; the last argument is what it calls the subscription of a step,
+which may be one that a scenario knows nothing of."""
 
 
 @dataclass
@@ -88,12 +105,15 @@ class Play:
             raise TidingsError(f"no action {step.do!r}; there are {', '.join(ACTIONS)}")
         if step.do in self._unsettling:
             self.simulation.guarantees.unsettled()
-        if not step.client or step.do == "join":
+        if step.do in ("loss", "duplication", "jitter"):
+            self.simulation.change_conditions(**{step.do: step.value})
+        elif not step.client or step.do == "join":
             getattr(self, f"_{step.do}")(step)
-            return
-        client = self.clients.get(step.client)
-        if client is not None and client.is_alive:
-            getattr(self, f"_client_{step.do}")(client, step)
+        elif (client := self.clients.get(step.client)) is not None and client.is_alive:
+            if (act := _ACTS.get(step.do)) is not None:
+                act(client, step, self.ids.get((client.instance, step.id), step.id))
+            else:
+                getattr(self, f"_client_{step.do}")(client, step)
 
     @property
     def _unsettling(self) -> Collection[str]:
@@ -117,9 +137,6 @@ class Play:
     def _client_leave(self, who: Client, _: Step) -> None:
         who.close()
         del self.clients[who.name]
-
-    def _client_vanish(self, who: Client, _: Step) -> None:
-        who.crash()
 
     def _client_subscribe(self, who: Client, step: Step) -> None:
         checks = self.simulation.guarantees
@@ -145,51 +162,11 @@ class Play:
                 return {store.stream: int(step.value * len(store.log))}
         return step.since or None
 
-    def _id(self, who: Client, step: Step) -> str:
-        """What the client calls it; it may be one that a scenario knows nothing of."""
-        return self.ids.get((who.instance, step.id), step.id)
-
-    def _client_unsubscribe(self, who: Client, step: Step) -> None:
-        who.unsubscribe(self._id(who, step), forget=step.forget)
-
-    def _client_again(self, who: Client, step: Step) -> None:
-        who.read_on(self._id(who, step))
-
     def _client_take(self, who: Client, step: Step) -> None:
         for other in self.clients.values():
             if other is not who and other.durables:
                 who.take_over(other)
                 return
-
-    def _client_ack(self, who: Client, step: Step) -> None:
-        who.acknowledge(late=step.number > 0)
-
-    def _client_publish(self, who: Client, step: Step) -> None:
-        who.publish(step.event, *step.more)
-
-    def _client_advertise(self, who: Client, step: Step) -> None:
-        who.advertise(step.filter, id=step.id)
-
-    def _client_unadvertise(self, who: Client, step: Step) -> None:
-        who.unadvertise(step.id)
-
-    def _client_erase(self, who: Client, step: Step) -> None:
-        who.erase(step.filter)
-
-    def _client_watch(self, who: Client, step: Step) -> None:
-        who.watch(step.filter, id=step.id)
-
-    def _client_unwatch(self, who: Client, step: Step) -> None:
-        who.unwatch(step.id)
-
-    def _client_stall(self, who: Client, _: Step) -> None:
-        who.stall()
-
-    def _client_drain(self, who: Client, _: Step) -> None:
-        who.drain()
-
-    def _client_hang(self, who: Client, _: Step) -> None:
-        who.hang_up()
 
     def _client_hop(self, who: Client, step: Step) -> None:
         if step.node in self.simulation.stores:
@@ -217,39 +194,27 @@ class Play:
 
     def _cut(self, step: Step) -> None:
         if (step.node, step.to) in self.simulation.channels:
-            self.simulation.fail_link(step.node, step.to)
+            self.simulation.fail_link(step.node, step.to, silently=step.do == "mute")
 
-    def _mute(self, step: Step) -> None:
-        if (step.node, step.to) in self.simulation.channels:
-            self.simulation.fail_link(step.node, step.to, silently=True)
+    _mute = _cut
 
     def _mend(self, step: Step) -> None:
         if (step.node, step.to) in self.simulation.channels:
             self.simulation.restore_link(step.node, step.to)
 
-    def _loss(self, step: Step) -> None:
-        self.simulation.change_conditions(loss=step.value)
-
-    def _duplication(self, step: Step) -> None:
-        self.simulation.change_conditions(duplication=step.value)
-
-    def _jitter(self, step: Step) -> None:
-        self.simulation.change_conditions(jitter=step.value)
-
-    def _corrupt(self, step: Step) -> None:
-        node = self.simulation.nodes.get(step.node)
-        if node is not None:
-            self.simulation.guarantees.damaged()
-            self.simulation.may_fail = True
-            damage_tables(node, Random(step.number))
-
     def _damage(self, step: Step) -> None:
         node = self.simulation.nodes.get(step.node)
-        if node is not None:
-            self.simulation.guarantees.damaged()
-            self.simulation.may_fail = True
+        if node is None:
+            return
+        self.simulation.guarantees.damaged()
+        self.simulation.may_fail = True
+        if step.do == "corrupt":
+            damage_tables(node, Random(step.number))
+        else:
             what = damage(node, Random(step.number))
             self.damages.append(f"{self.simulation.now:.2f} {node.name}: {what}")
+
+    _corrupt = _damage
 
     # -- faults of what is kept ----------------------------------------------------------------
 
@@ -359,7 +324,6 @@ class Play:
             self.simulation.settle()
 
     def living(self) -> list[Client]:
-        """The clients that are there."""
         return [c for c in self.clients.values() if c.is_alive]
 
     def _probe_tables(self, probe: Notification) -> None:

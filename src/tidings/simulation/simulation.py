@@ -22,7 +22,8 @@ from tidings.delivery.subscriptions import Subscriptions
 from tidings.events import TidingsError
 from tidings.node import Node, Settings
 from tidings.overlay import Role
-from tidings.protocol import (
+from tidings.protocol.epochs import broker_of
+from tidings.protocol.host import (
     Append,
     Connect,
     Damaged,
@@ -30,7 +31,6 @@ from tidings.protocol import (
     Disconnect,
     Effect,
     EraseLog,
-    Event,
     Input,
     LinkDown,
     LinkUp,
@@ -49,12 +49,12 @@ from tidings.protocol import (
     Wake,
     Woken,
 )
-from tidings.protocol.epochs import broker_of
 from tidings.protocol.messages import (
     Charge,
     Charged,
     EraseAt,
     ErasedAt,
+    Event,
     Fetch,
     Fetched,
     Frame,
@@ -71,13 +71,11 @@ from tidings.protocol.parts import Session
 from tidings.protocol.requests import Publish, RequestBody, Subscribe
 from tidings.simulation.clients import Client
 from tidings.simulation.commits import Commits
-from tidings.simulation.guarantees import Guarantees
+from tidings.simulation.guarantees import Guarantees, Violation
 from tidings.simulation.hardships import Hardships
 from tidings.simulation.store import MemoryStore
 from tidings.simulation.topology import Link, Topology
-from tidings.simulation.trace import current
-from tidings.simulation.traffic import Traffic
-from tidings.simulation.violation import Violation
+from tidings.simulation.trace import Traffic, current
 
 _READING: Final = (
     Charge,
@@ -313,10 +311,10 @@ class Simulation:
         for neighbour in configured:
             self._arrange(name, neighbour)
             if not self._is_up(name, neighbour):
-                self._handle(name, LinkDown(neighbour))
+                self.hear(name, LinkDown(neighbour))
         for neighbour in self._reached(name):
             if neighbour not in configured:
-                self._handle(name, LinkUp(neighbour))
+                self.hear(name, LinkUp(neighbour))
 
     def _listen(self, name: str, subscriptions: Subscriptions) -> None:
         """What a subscription finds is decided when it is let in, which may be later than asked."""
@@ -350,9 +348,6 @@ class Simulation:
 
     def hear(self, name: str, input: Input) -> None:
         """A node's host has something to tell it."""
-        self._handle(name, input)
-
-    def _handle(self, name: str, input: Input) -> None:
         node = self.nodes.get(name)
         if node is None:
             return
@@ -386,7 +381,7 @@ class Simulation:
         """Wake a node, whatever it remembers of its timers."""
         if self.nodes.get(name) is node:
             self.at(self.now + self.settings.check, self._nudge, name, node)
-            self._handle(name, self._woken(name))
+            self.hear(name, self._woken(name))
 
     def _perform(self, name: str, effects: list[Effect]) -> None:
         commits = self.commits.get(name)
@@ -441,7 +436,7 @@ class Simulation:
         self._look(
             name,
             lambda: found.append(self.stores[name].read(read)),
-            answer=lambda: self._handle(name, found[0]),
+            answer=lambda: self.hear(name, found[0]),
         )
 
     def _erase(self, name: str, effect: EraseLog) -> None:
@@ -457,7 +452,7 @@ class Simulation:
             log = store.logs[effect.stream][store.firsts[effect.stream] - 1 : effect.upto]
             done = eraser.matches if effect.is_dry else eraser.has_erased
             last = max((event.tick for event in log if is_erased(event)), default=0)
-            self._handle(name, LogErased(effect.number, sum(map(done, log)), last))
+            self.hear(name, LogErased(effect.number, sum(map(done, log)), last))
 
         for first in range(1, effect.upto + 1, _PIECE):
             at += self.random.random() * self.reading
@@ -493,7 +488,7 @@ class Simulation:
             known = {s: c for s, c in self.lines.items() if c.at == name and c.is_known}
             there = {session: client.is_full for session, client in known.items()}
             up = frozenset(self._reached(name))
-            self._handle(name, Recalled(recall.number, stored, spans, there, up))
+            self.hear(name, Recalled(recall.number, stored, spans, there, up))
 
         self._look(
             name,
@@ -506,14 +501,14 @@ class Simulation:
         """A broker keeps one of its logs from this tick on only."""
         store = self.stores[name]
         store.trim(stream, first)
-        self._handle(name, Trimmed(stream, store.firsts[stream]))
+        self.hear(name, Trimmed(stream, store.firsts[stream]))
 
     def _woken(self, name: str) -> Woken:
         return Woken(self.time(name) if self._has_pulse else 0.0)
 
     def _wake(self, name: str, at: float) -> None:
         if self._wakes.get(name) == at and name in self.nodes:
-            self._handle(name, self._woken(name))
+            self.hear(name, self._woken(name))
 
     def crash(self, name: str) -> None:
         """A node is gone, with all it had not synced."""
@@ -602,7 +597,7 @@ class Simulation:
         self.traffic.count(channel.source, channel.target, packet, channel.cost)
         if self._trace is not None:
             self._trace.carried(self._number, self.now, channel.source, channel.target, packet)
-        self._handle(channel.target, Received(channel.source, packet))
+        self.hear(channel.target, Received(channel.source, packet))
 
     def _arrange(self, a: str, b: str) -> None:
         """There is a channel while one of two nodes has connected, and none has disconnected."""
@@ -617,7 +612,7 @@ class Simulation:
                 self.channels[one, other] = new
             else:
                 self.channels.pop((one, other)).is_up = False
-                self._handle(one, LinkDown(other))
+                self.hear(one, LinkDown(other))
         if is_wanted:
             self.at(self.now + latency, self._connected, self.channels[a, b])
 
@@ -661,16 +656,15 @@ class Simulation:
                 channel.is_silent = True
             elif channel.is_up:
                 channel.is_up = False
-                self._handle(one, LinkDown(other))
+                self.hear(one, LinkDown(other))
 
     def restore_link(self, a: str, b: str) -> None:
-        """Mend a link."""
         for one, other in ((a, b), (b, a)):
             channel = self.channels[one, other]
             channel.is_silent = False
             if not channel.is_up:
                 channel.is_up = True
-                self._handle(one, LinkUp(other))
+                self.hear(one, LinkUp(other))
 
     def set_conditions(self, conditions: Conditions) -> None:
         """From now on all links behave like this."""
@@ -680,9 +674,7 @@ class Simulation:
 
     def change_conditions(self, **changes: float) -> None:
         """From now on all links differ from what they were in these respects."""
-        self._conditions = replace(self._conditions, **changes)
-        for channel in self.channels.values():
-            channel.conditions = replace(channel.conditions, **changes)
+        self.set_conditions(replace(self._conditions, **changes))
 
     # -- clients -------------------------------------------------------------------------------
 
@@ -705,7 +697,7 @@ class Simulation:
                     event = Event(client.session, tick, notification)
                     self._trace.published(self._number, self.now, client.name, client.at, event)
         self._asking = client.name
-        self._handle(client.at, Request(client.session, body, self.time(client.at)))
+        self.hear(client.at, Request(client.session, body, self.time(client.at)))
         self._asking = ""
 
     def trace_heard(self, client: Client, event: Event) -> None:

@@ -9,8 +9,9 @@ from random import Random
 from typing import Any, Final
 
 from tidings.delivery.erased import Eraser
-from tidings.protocol import Damaged, Event, Read, Records, Span, Unreadable
 from tidings.protocol.epochs import stream_name
+from tidings.protocol.host import Damaged, Read, Records, Span, Unreadable
+from tidings.protocol.messages import Event
 
 _RAISE: Final = "~"
 """Stands in the place of a key where an epoch begins."""
@@ -119,7 +120,8 @@ class MemoryStore:
             upto += 1
         if upto > since:
             return Unreadable(read.number, since, upto)
-        events = tuple(takewhile(self._is_sound, log[since : since + read.limit]))
+        wanted, spoilt = log[since : since + read.limit], self._spoilt
+        events = tuple(takewhile(lambda event: (stream, event.tick) not in spoilt, wanted))
         return Records(read.number, since, since + len(events), events)
 
     def spoil(self, ticks: range) -> None:
@@ -129,9 +131,6 @@ class MemoryStore:
     def has(self, stream: str, tick: int) -> bool:
         """Whether an event can be read."""
         return tick >= self.firsts[stream] and (stream, tick) not in self._spoilt
-
-    def _is_sound(self, event: Event) -> bool:
-        return (event.stream, event.tick) not in self._spoilt
 
     def erase(self, stream: str, ticks: range, eraser: Eraser) -> None:
         """Put tombstones in the places of what is to be erased among these ticks."""

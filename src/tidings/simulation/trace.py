@@ -1,19 +1,39 @@
-"""Traces: all that was published, carried and heard in simulations, as the rows of a file.
+"""Traces: all that was published, carried and heard in simulations, counted or as rows of a file.
 
-Counts (`traffic`) answer what was thought of beforehand; a trace answers what one thinks of later.
+Counts (`Traffic`) answer what was thought of beforehand; a trace answers what one thinks of later.
 Whoever measures need not know that somebody traces: simulations that begin within `traced` write
 to its file, as programs write to a log.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from tidings.protocol.messages import Event, Frame, Offer, Update
+from tidings.protocol.messages import (
+    Charge,
+    Charged,
+    Doubt,
+    Event,
+    Fetch,
+    Fetched,
+    Frame,
+    Move,
+    Moved,
+    Offer,
+    Seek,
+    Silence,
+    Sought,
+    Streams,
+    Survey,
+    Surveyed,
+    Update,
+)
 
 COLUMNS: Final = {
     "simulation": "int32",
@@ -69,7 +89,6 @@ class Trace:
             self._add(simulation, now, "other", source, target, None, None, 0)
 
     def heard(self, simulation: int, now: float, at: str, client: str, event: Event) -> None:
-        """A client hears of something."""
         self._add(simulation, now, "hear", at, client, event.stream, event.tick, 0)
 
     def _add(self, *row: Any) -> None:
@@ -86,7 +105,6 @@ class Trace:
         self._rows.clear()
 
     def close(self) -> None:
-        """Write what is left."""
         self._write()
         self._file.close()
 
@@ -109,3 +127,63 @@ def traced(path: Path) -> Iterator[None]:
     finally:
         _current.reset(token)
         trace.close()
+
+
+_READING: Final = (
+    Charge,
+    Charged,
+    Doubt,
+    Fetch,
+    Fetched,
+    Surveyed,
+    Survey,
+    Move,
+    Moved,
+    Seek,
+    Silence,
+    Sought,
+    Streams,
+)
+"""What only brokers with logs say to each other."""
+
+
+@dataclass
+class Traffic:
+    """Counts of what brokers have received from each other.
+
+    `control` counts messages that change tables and `filters` what is in them; `reading` counts
+    those that tell how far streams are, or fetch from logs what is lacking. `cost` is the sum of
+    the costs of the links travelled. `lost` never arrived.
+    """
+
+    packets: int = 0
+    control: int = 0
+    filters: int = 0
+    events: int = 0
+    reading: int = 0
+    cost: float = 0.0
+    lost: int = 0
+    by_link: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Messages with a body, from the first to the second."""
+    by_node: Counter[str] = field(default_factory=Counter)
+    """Messages with a body that each node received."""
+
+    def count(self, source: str, target: str, packet: Frame | Offer, cost: float) -> None:
+        self.packets += 1
+        self.cost += cost
+        body = packet.body if packet.__class__ is Frame else None
+        if body is None:
+            return
+        self.by_link[source, target] += 1
+        self.by_node[target] += 1
+        if body.__class__ is Event:
+            self.events += 1
+        elif body.__class__ is Update:
+            self.control += 1
+            self.filters += len(body.added) + len(body.removed)
+        elif isinstance(body, _READING):
+            self.reading += 1
+
+    def reset(self) -> None:
+        """Count from zero again."""
+        self.__init__()  # type: ignore[misc]

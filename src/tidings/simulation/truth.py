@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Protocol
 
 from tidings.delivery.erased import Eraser, is_erased
 from tidings.events import Filter, Notification
-from tidings.protocol import Erase, EraseLog, Erasure, Event
 from tidings.protocol.epochs import broker_of, epoch_of
-from tidings.protocol.requests import Cursor
+from tidings.protocol.host import EraseLog
+from tidings.protocol.messages import Event
+from tidings.protocol.requests import Cursor, Erase, Erasure
 
 if TYPE_CHECKING:
     from tidings.simulation.courses import Start
@@ -147,7 +148,8 @@ class Logs:
                 highest = start.highest.get(stream, 0)
         if epoch_of(stream) > 1:  # whoever has read the one before may hear all of it
             lowest = 0.0
-        return lowest, max(highest, self._first(stream) - 1)
+        first = self._simulation.stores[broker_of(stream)].firsts[stream]
+        return lowest, max(highest, first - 1)
 
     def _known(self, stream: str) -> list[Event]:
         """All that ever was kept of a stream, and what its broker is about to keep."""
@@ -155,9 +157,6 @@ class Logs:
         commits = self._simulation.commits.get(broker)
         pending = [] if commits is None else commits.events(stream)
         return self._simulation.stores[broker].ever[stream] + pending
-
-    def _first(self, stream: str) -> int:
-        return self._simulation.stores[broker_of(stream)].firsts[stream]
 
     def lost(self, filter: Filter) -> int:
         """Matching events of streams that have lost their end since."""

@@ -17,18 +17,10 @@ from tidings.client.outbox import UNKNOWN, OutboxLimits, Publication
 from tidings.client.receipts import Receipts
 from tidings.client.session import Session
 from tidings.events import Notification
-from tidings.protocol import (
-    SESSION,
-    Accepted,
-    Attach,
-    Deliver,
-    Detach,
-    Event,
-    Refused,
-    Reply,
-    Request,
-)
-from tidings.simulation.violation import Violation
+from tidings.protocol.host import Deliver, Reply, Request
+from tidings.protocol.messages import Event
+from tidings.protocol.requests import SESSION, Accepted, Attach, Detach, Refused
+from tidings.simulation.guarantees import Violation
 
 if TYPE_CHECKING:
     from tidings.simulation.simulation import Simulation

@@ -1,7 +1,8 @@
-"""Jobs: what Spark does for us, so that it can be stopped."""
+"""Jobs: what Spark does for us, so that it can be stopped; and why it has failed."""
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable
 from itertools import count
@@ -68,3 +69,26 @@ def carry_out(
     if failures:
         raise failures[0]
     return found[0]
+
+
+# -- what went wrong ---------------------------------------------------------------------------
+
+_CAUSE: Final = re.compile(r"(?!org\.|java\.|py4j\.|pyspark\.|Identifier: )(?:\w+\.)*[A-Z]\w+: ")
+"""How a line begins that tells of an exception of Python's, and not of a query's identifier."""
+_JAVA: Final = re.compile(r": (?:[\w$]+\.)+[A-Z][\w$]*: (.+)")
+"""How py4j tells of an exception of Java's."""
+_OURS: Final = re.compile(r"tidings\.[\w.]+: ")
+
+
+def cause(problem: BaseException | None) -> str:
+    """What went wrong, in a sentence; of what is not ours, with its class."""
+    if problem is None:
+        return "it was stopped by somebody else"
+    lines = str(problem).splitlines()
+    for line in reversed(lines):
+        if _CAUSE.match(line):
+            return _OURS.sub("", line)
+    said = next(filter(None, map(_JAVA.fullmatch, lines)), None)
+    if said is not None:
+        return said[1]
+    return lines[0] if lines else repr(problem)

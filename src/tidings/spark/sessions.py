@@ -12,9 +12,9 @@ from importlib.resources import as_file, files
 from typing import TYPE_CHECKING, Final
 
 from tidings.events.errors import TidingsError
-from tidings.spark.failures import cause
 from tidings.spark.interrupts import held_back
 from tidings.spark.java import find_java, java_home
+from tidings.spark.jobs import cause
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,14 +6,7 @@ from how they were drawn, and `WORKLOADS` says it.
 """
 
 from tidings.workloads.conditions import Among, Condition, Equal, Prefix, Range
-from tidings.workloads.quotes import (
-    WORKLOADS,
-    dense_eq,
-    dense_range,
-    interval,
-    quote,
-    sparse,
-)
+from tidings.workloads.quotes import WORKLOADS, dense_eq, dense_range, interval, quote, sparse
 from tidings.workloads.workload import Workload
 
 __all__ = [

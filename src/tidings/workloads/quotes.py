@@ -28,8 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidings.workloads.conditions import Among, Condition, Conditions, Equal, Prefix, Range
-from tidings.workloads.draws import Uniforms, choices, ranks, zipf
-from tidings.workloads.workload import Workload
+from tidings.workloads.workload import Uniforms, Workload, choices, ranks, zipf
 
 # -- the market --------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from tidings.broker.doors.arrivals import ArrivalStage
 from tidings.broker.server import Broker
 from tidings.broker.tokens import hashed, new_token
 from tidings.events import Notification
-from tidings.protocol import Attach, Publish, Refused
+from tidings.protocol.requests import Attach, Publish, Refused
 from tidings.protocol.wire import VERSION, Hello, Ping, Pong, Welcome, encode
 
 __all__ = ["papers"]

@@ -16,7 +16,7 @@ from tidings.broker.configuration import TLS
 from tidings.broker.server import Broker
 from tidings.broker.tokens import hashed, new_token
 from tidings.events import TidingsError
-from tidings.protocol import Refused
+from tidings.protocol.requests import Refused
 from tidings.protocol.wire import Welcome
 
 

@@ -15,7 +15,15 @@ import pytest
 from tests.broker.peers import Peer, configured, connected, eventually, on_loop
 from tidings.broker.server import Broker
 from tidings.events import Filter
-from tidings.protocol import Accepted, Advertise, Attach, Refused, Subscribe, Unsubscribe, Watch
+from tidings.protocol.requests import (
+    Accepted,
+    Advertise,
+    Attach,
+    Refused,
+    Subscribe,
+    Unsubscribe,
+    Watch,
+)
 from tidings.protocol.wire import VERSION, Hello, Ping, Pong, Welcome, encode
 
 

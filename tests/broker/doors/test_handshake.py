@@ -15,8 +15,15 @@ from tidings.broker.doors import arrivals
 from tidings.broker.server import Broker
 from tidings.broker.tokens import hashed, new_token
 from tidings.events import Filter
-from tidings.protocol import Accepted, Attach, Refused, Resend, Subscribe, Unsubscribe
-from tidings.protocol.requests import Acknowledge
+from tidings.protocol.requests import (
+    Accepted,
+    Acknowledge,
+    Attach,
+    Refused,
+    Resend,
+    Subscribe,
+    Unsubscribe,
+)
 from tidings.protocol.wire import VERSION, Hello, Ping, Pong, Welcome, encode
 
 

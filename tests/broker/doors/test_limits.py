@@ -10,7 +10,7 @@ import pytest
 from tests.broker.peers import configured, connected, eventually, on_loop
 from tidings.broker.server import Broker
 from tidings.events import Filter, TidingsError
-from tidings.protocol import (
+from tidings.protocol.requests import (
     Accepted,
     Advertise,
     Attach,

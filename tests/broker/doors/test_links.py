@@ -12,8 +12,8 @@ import pytest
 from tests.broker.peers import Peer, configured, connected, eventually, on_loop
 from tidings.broker.server import Broker
 from tidings.broker.tokens import hashed, new_token
-from tidings.protocol import Refused
 from tidings.protocol.addresses import Address
+from tidings.protocol.requests import Refused
 from tidings.protocol.wire import VERSION, Hello, Welcome
 
 QUICK = "[routing]\nbeat = 0.1\nsilence = 0.5\npause = 0.1\nprogress = 0.1\n"

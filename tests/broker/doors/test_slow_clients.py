@@ -11,7 +11,7 @@ import pytest
 from tests.broker.peers import Peer, configured, connected, eventually, on_loop
 from tidings.broker.doors import gate
 from tidings.broker.server import Broker
-from tidings.protocol import Accepted, Attach, Missed, Refused
+from tidings.protocol.requests import Accepted, Attach, Missed, Refused
 from tidings.protocol.wire import VERSION, Delivery, Hello, Ping, Pong, Welcome, encode
 
 MEMORY = 64 << 10

@@ -6,10 +6,9 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from tidings.broker.store.log_rows import row_of
-from tidings.broker.store.log_table import rows_behind
-from tidings.protocol import Event
+from tidings.broker.store.log_table import row_of, rows_behind
 from tidings.protocol.epochs import stream_name
+from tidings.protocol.messages import Event
 
 
 def log_in(store: Path, broker: str, *, timeout: float = 30.0) -> list[Event]:

@@ -23,7 +23,7 @@ from tidings.broker.store.backup import back_up, renew, restore
 from tidings.broker.store.check import check
 from tidings.broker.store.database import is_in_use
 from tidings.broker.store.mark import Head
-from tidings.protocol import Span
+from tidings.protocol.host import Span
 
 
 @pytest.fixture

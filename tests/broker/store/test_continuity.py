@@ -21,7 +21,7 @@ from tests.broker.store.test_sqlite import ROOT, event, events, opened, overwrit
 from tidings.broker.store import SQLiteStore, StoreError, about, database, identity
 from tidings.broker.store import mark as marks
 from tidings.broker.store.mark import Head, Mark
-from tidings.protocol import Span
+from tidings.protocol.host import Span
 
 _CRASH = """
 import os, signal, sys

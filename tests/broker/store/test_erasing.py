@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from tidings.broker.store import SQLiteStore, StoreError, database
 from tidings.broker.store.backup import back_up
 from tidings.broker.store.check import check
-from tidings.broker.store.writer import Writer
+from tidings.broker.store.connections import Writer
 from tidings.delivery.erased import Eraser, is_erased
 from tidings.events import Filter, Notification
-from tidings.protocol import Event
+from tidings.protocol.messages import Event
 
 ERASER = Eraser(Filter.parse("customer = 'c-7'"), "erase-1")
 SECRET, OTHER = b"the secret of c-7", b"the secret of c-3"

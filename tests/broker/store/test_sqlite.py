@@ -24,7 +24,8 @@ from tidings.broker.store import SQLiteStore, StoreError
 from tidings.broker.store.check import check
 from tidings.broker.store.database import LogDamageError
 from tidings.events import Filter, Notification
-from tidings.protocol import Event, Span
+from tidings.protocol.host import Span
+from tidings.protocol.messages import Event
 from tidings.protocol.runs import unpack_runs
 from tidings.protocol.wire import unpack
 

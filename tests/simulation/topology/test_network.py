@@ -82,7 +82,6 @@ def test_a_link_is_found_from_either_end() -> None:
         (lambda: line(3).link("b0", "b2"), "b0 – b2"),
         (lambda: line(3).link("b0", "z"), "'z'"),
         (lambda: line(3).without("z"), "'z'"),
-        (lambda: line(3).without_link("b0", "b2"), "b0 – b2"),
         (lambda: line(3).costs_from("z"), "'z'"),
         (lambda: line(3).hops_from("z"), "'z'"),
         (lambda: line(3).spanning_tree("z"), "'z'"),
@@ -226,19 +225,6 @@ def test_without_a_broker_is_none_exactly_if_the_rest_falls_apart(network: Topol
             assert rest.links == tuple(link for link in network.links if gone not in link.ends)
 
 
-@given(small_networks())
-def test_without_a_link_is_none_exactly_if_it_was_a_bridge(network: Topology) -> None:
-    for link in network.links:
-        rest = network.without_link(link.b, link.a)
-        detour = any(
-            way[-1] == link.b and way != (link.a, link.b)
-            for way in simple_paths(network, (link.a,))
-        )
-        assert (rest is not None) == detour
-        if rest is not None:
-            assert set(network.links) - set(rest.links) == {link}
-
-
 def test_what_is_left_of_a_hierarchy_stays_one_while_nobody_is_orphaned() -> None:
     tree = hierarchical(line(3), "b0")
     rest = tree.without("b2")
@@ -249,8 +235,3 @@ def test_what_is_left_of_a_hierarchy_stays_one_while_nobody_is_orphaned() -> Non
     assert orphaned is not None
     assert orphaned.parents is None
     assert set(orphaned.positions or ()) == {"b1", "b2"}
-    spare, needed = circle.without_link("b1", "b2"), circle.without_link("b0", "b1")
-    assert spare is not None
-    assert spare.parents == circle.parents
-    assert needed is not None
-    assert needed.parents is None

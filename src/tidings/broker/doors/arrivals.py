@@ -28,8 +28,8 @@ from typing import Any, Final, TypeAlias, cast
 
 from tidings.broker.operations.metrics import Metrics
 from tidings.events import TidingsError
-from tidings.protocol import Refused
 from tidings.protocol.addresses import Address
+from tidings.protocol.requests import Refused
 from tidings.protocol.wire import LENGTH, Hello, WireError, encode, read_hello
 
 _log = logging.getLogger(__name__)
@@ -310,7 +310,6 @@ class Arrivals:
             _take_one(self._crowds, arrival.origin)
 
     def greeted(self, arrival: Arrival, hello: Hello, size: int) -> None:
-        """A greeting was read."""
         assert arrival.transport is not None
         arrival.transport.pause_reading()
         refused = self._greeted(arrival.transport, hello, size)

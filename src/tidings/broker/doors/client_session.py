@@ -30,28 +30,25 @@ from tidings.delivery.copies import (
 )
 from tidings.delivery.erased import RESERVED
 from tidings.events import Filter, Notification, Schema
-from tidings.protocol import (
+from tidings.protocol.host import Declined, Drained, Full, Request
+from tidings.protocol.requests import (
+    LONGEST_ID,
     Acknowledge,
     Adjust,
     Advertise,
     Attach,
-    Declined,
     Detach,
-    Drained,
     Erase,
-    Full,
     ListDurables,
     Publish,
     Refused,
     Renew,
-    Request,
     Subscribe,
     Unadvertise,
     Unsubscribe,
     Warned,
     Watch,
 )
-from tidings.protocol.requests import LONGEST_ID
 from tidings.protocol.wire import Copy, Ping, Pong
 
 _LARGEST: Final = 1 << 62
@@ -107,21 +104,21 @@ class ClientSession:
         self._paid_at = monotonic()
         self._handlers: dict[type, Callable[[Any], None]] = {
             Publish: self._publish,
-            Acknowledge: self._acknowledge,
+            Acknowledge: lambda body: self._pass_on(self._owned(body)),
             Renew: self._pass_on,
             Subscribe: self._subscribe,
             Watch: self._watch,
             Advertise: self._advertise,
-            Unsubscribe: self._unsubscribe,
+            Unsubscribe: lambda body: self._end(self._owned(body)),
             Unadvertise: self._unadvertise,
             Attach: self._attach,
             Detach: self._detach,
             Copy: self._copy,
             ListDurables: self._inquire,
-            Adjust: self._adjust,
+            Adjust: lambda body: self._pass_on(self._owned(body)),
             Erase: self._erase,
-            Ping: self._ping,
-            Pong: _ignore,
+            Ping: lambda body: host.post(connection, Pong(body.number)),
+            Pong: lambda _: None,  # it says only that somebody is there
         }
         connection.label = self.name
         connection.receive = self.receive
@@ -357,18 +354,9 @@ class ClientSession:
         if unknown is not None:
             self._host.post(self._connection, Warned(id, unknown))
 
-    def _acknowledge(self, body: Acknowledge) -> None:
-        self._pass_on(self._owned(body))
-
-    def _unsubscribe(self, body: Unsubscribe) -> None:
-        self._end(self._owned(body))
-
     def _inquire(self, body: ListDurables) -> None:
         """Everybody is told of their own."""
         self._pass_on(msgspec.structs.replace(body, principal=self._principal))
-
-    def _adjust(self, body: Adjust) -> None:
-        self._pass_on(self._owned(body))
 
     def _owned(self, body: Any) -> Any:
         """The request with the name of its durable subscription behind the principal's."""
@@ -420,9 +408,6 @@ class ClientSession:
         else:
             self._pass_on(body)
 
-    def _ping(self, body: Ping) -> None:
-        self._host.post(self._connection, Pong(body.number))
-
 
 def _is_possible(body: Publish) -> bool:
     """Whether these can be ids, and brokers that there are."""
@@ -435,7 +420,3 @@ def _is_possible(body: Publish) -> bool:
 
 _OURS: Final = frozenset({FOR, BULK, *RESERVED})
 """Attributes that mean something here."""
-
-
-def _ignore(_: Any) -> None:
-    """A pong says only that somebody is there."""

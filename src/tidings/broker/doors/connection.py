@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from tidings.broker.doors.decoding import Decoding
 from tidings.broker.operations.metrics import Metrics
-from tidings.protocol import Refused
+from tidings.protocol.requests import Refused
 from tidings.protocol.wire import VERSION, Splitter, WireError, encode
 
 _log = logging.getLogger(__name__)

@@ -29,7 +29,7 @@ from tidings.broker.host import Host
 from tidings.broker.operations.status import ASK, Status
 from tidings.broker.tokens import Grant, Tokens
 from tidings.events import Schema
-from tidings.protocol import Refused
+from tidings.protocol.requests import Refused
 from tidings.protocol.wire import (
     ACCESS,
     UNLIMITED,

@@ -30,9 +30,10 @@ from tidings.broker.host import Host
 from tidings.client.tls import tls_trouble
 from tidings.events import TidingsError
 from tidings.overlay import Role
-from tidings.protocol import LinkDown, LinkUp, Received, Refused
 from tidings.protocol.addresses import parse_place
+from tidings.protocol.host import LinkDown, LinkUp, Received
 from tidings.protocol.messages import Frame, Offer
+from tidings.protocol.requests import Refused
 from tidings.protocol.wire import Ping, Pong, Welcome, greeting
 
 _log = logging.getLogger(__name__)

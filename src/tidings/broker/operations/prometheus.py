@@ -87,7 +87,6 @@ class Exporter(Collector):
         return Address(host, port)
 
     async def close(self) -> None:
-        """Answer no more."""
         if self._server is not None:
             self._server.close()
             await self._server.wait_closed()

@@ -15,8 +15,8 @@ import msgspec
 
 from tidings.client.tls import tls_trouble
 from tidings.events import TidingsError
-from tidings.protocol import Refused
 from tidings.protocol.addresses import Address
+from tidings.protocol.requests import Refused
 from tidings.protocol.wire import Splitter, WireError, encode, greeting
 
 ASK: Final = "ask"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -54,7 +55,7 @@ class Ballast:
             disk = os.statvfs(self._path.parent)
             if disk.f_bavail * disk.f_frsize < self.needs:
                 return False
-            with open(self._path, "wb", opener=_private) as file:
+            with open(self._path, "wb", opener=partial(os.open, mode=PRIVATE)) as file:
                 for start in range(0, self._size, _STEP):
                     file.write(os.urandom(min(_STEP, self._size - start)))
                 file.flush()
@@ -66,10 +67,6 @@ class Ballast:
             return False
         self.is_in_place = True
         return True
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, PRIVATE)
 
 
 def sync_folder(folder: Path) -> None:

@@ -19,12 +19,12 @@ from tidings.broker.store.about import End
 from tidings.broker.store.continuity import Found, doubt
 from tidings.broker.store.database import StoreError
 from tidings.broker.store.identity import Identity
-from tidings.broker.store.log_rows import row_of
+from tidings.broker.store.log_table import row_of
 from tidings.broker.store.mark import Head
 from tidings.broker.store.seals import Damage
 from tidings.broker.store.sqlite import value_of
-from tidings.protocol import Span
 from tidings.protocol.epochs import stream_name
+from tidings.protocol.host import Span
 
 OnProgress: TypeAlias = Callable[[int, int], None]
 """Is called with how many events were read, and how many there are."""

@@ -7,8 +7,8 @@
     folder/broker.db   SQLite in WAL mode, with broker.db-wal and broker.db-shm while it runs
         about          the broker's name, its last commit, its closed streams: see `about`
         state          the node's values, and what was refused
-        log            its events: see `log_rows`. `place` is a row's epoch and first tick, see
-                       `log_table`; `until` is the size of all logs up to its end
+        log            its events: see `log_table`. `place` is a row's epoch and first tick, and
+                       `until` the size of all logs up to its end
 
 SQLite has no checksums of its own in the database, so every value and every row carries one.
 They are looked at whenever something is read. A check of the whole file at every start would

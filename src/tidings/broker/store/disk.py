@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from tidings.protocol import Event, Span
+from tidings.protocol.host import Span
+from tidings.protocol.messages import Event
 
 
 class Eraser(Protocol):

@@ -21,9 +21,9 @@ from typing import Final, NamedTuple
 
 from tidings.broker.store import log_table
 from tidings.broker.store.disk import Eraser
-from tidings.broker.store.log_rows import LogRow, rewritten
+from tidings.broker.store.log_table import LogRow, rewritten
 from tidings.broker.store.seals import Damage
-from tidings.protocol import Event
+from tidings.protocol.messages import Event
 
 _EVENTS: Final = 2_048
 """Events that are looked at together, about."""

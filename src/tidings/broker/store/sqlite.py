@@ -19,18 +19,18 @@ from tidings.broker.store import about, database, erasing, identity, log_table
 from tidings.broker.store import mark as marks
 from tidings.broker.store.about import End
 from tidings.broker.store.ballast import Ballast
+from tidings.broker.store.connections import Pool, Writer
 from tidings.broker.store.continuity import Found, all_closed, doubt, warning
 from tidings.broker.store.database import DisorderError, LogDamageError, StoreError
 from tidings.broker.store.disk import Erased, Eraser
 from tidings.broker.store.identity import Identity
-from tidings.broker.store.log_rows import LogRow, rows_of
+from tidings.broker.store.log_table import LogRow, rows_of
 from tidings.broker.store.mark import Head, Mark
-from tidings.broker.store.pool import Pool
 from tidings.broker.store.seals import Damage, seal, unseal
-from tidings.broker.store.writer import Writer
 from tidings.events import TidingsError
-from tidings.protocol import Event, Span
 from tidings.protocol.epochs import epoch_of, stream_name
+from tidings.protocol.host import Span
+from tidings.protocol.messages import Event
 from tidings.protocol.wire import pack_value, unpack_value
 
 _log = logging.getLogger(__name__)

@@ -169,7 +169,6 @@ class Demonstration:
 
     @property
     def elapsed(self) -> float:
-        """Seconds since the beginning."""
         return monotonic() - self.begun
 
     def say(self, what: str) -> None:

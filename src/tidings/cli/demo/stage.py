@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich import box
 from rich.console import Group, RenderableType
@@ -105,16 +105,13 @@ def _last(demonstration: Demonstration, desk: Desk) -> Text:
     text = Text(no_wrap=True, overflow="ellipsis")
     for name in shown:
         value = event.get(name)
+        plain = ",".join(sorted(value)) if isinstance(value, frozenset) else str(value)
         style = "bold" if name in named else ""  # these are why it heard of it
-        text.append(f"{_plain(value)} ", style)
+        text.append(f"{plain} ", style)
     status = demonstration.status.get(desk.at)
     if status is not None and event.stream in status.streams:
         text.append("  " + " → ".join(status.streams[event.stream].path), "dim")
     return text
-
-
-def _plain(value: Any) -> str:
-    return ",".join(sorted(value)) if isinstance(value, frozenset) else str(value)
 
 
 def _lake(demonstration: Demonstration) -> Text:

@@ -7,20 +7,14 @@ from typing import ClassVar, Final
 
 from tidings.experiments.compare import Expected, Finding, all_hold, is_more
 from tidings.experiments.experiment import Experiment, Panel, Point, Results
-from tidings.experiments.rebeca.closed_forms import (
-    ACTIVE,
-    Market,
-    identity_entries,
-    united_entries,
-)
-from tidings.experiments.rebeca.population import Population, clients_for
-from tidings.experiments.rebeca.setting import (
+from tidings.experiments.rebeca.closed_forms import ACTIVE, Market, identity_entries, united_entries
+from tidings.experiments.rebeca.population import (
     CLOSED_FORM,
-    EVERYWHERE,
     STOCKS,
     THESIS,
     TREE,
     WISHES,
+    Population,
 )
 from tidings.experiments.rebeca.tree import ROOT
 from tidings.experiments.report import figure
@@ -91,9 +85,8 @@ class Imperfect(Experiment[ImperfectPoint]):
             f"imperfect:{point.factor}",
             advertisements=point.advertisements,
             seed=seed,
-            clients=clients_for(point.active / ACTIVE, len(TREE.locals)),
+            subscriptions=point.active,
             active=ACTIVE,
-            where=EVERYWHERE,
         )
         return {
             "entries": sum(network.entries().values()),

@@ -9,8 +9,7 @@ from typing import ClassVar
 from tidings.experiments.compare import Expected, Finding, all_hold, is_more
 from tidings.experiments.experiment import Experiment, Panel, Point, Results
 from tidings.experiments.rebeca.closed_forms import ACTIVE, Locality
-from tidings.experiments.rebeca.population import Population, clients_for
-from tidings.experiments.rebeca.setting import CLOSED_FORM, THESIS, TREE
+from tidings.experiments.rebeca.population import CLOSED_FORM, THESIS, TREE, Population
 from tidings.experiments.rebeca.tree import ROOT
 
 
@@ -82,7 +81,7 @@ class LocalInterests(Experiment[LocalityPoint]):
             "identity",
             advertisements=point.advertisements,
             seed=seed,
-            clients=clients_for(point.active / ACTIVE, len(where)),
+            subscriptions=point.active,
             active=ACTIVE,
             where=where,
         )

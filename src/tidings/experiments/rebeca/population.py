@@ -1,17 +1,33 @@
-"""The population: clients, what they want, and what their wishes cost a network of brokers."""
+"""The population: clients, what they want, and what their wishes cost a network of brokers.
+
+All experiments run on the same tree, with one producer at the root. A subscription is for a stock,
+or for a stock and a range of prices.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from random import Random
+from typing import Final
 
 from tidings.events import Filter
-from tidings.experiments.rebeca.setting import STOCKS, TREE, WISHES
-from tidings.experiments.rebeca.tree import ROOT
+from tidings.experiments.rebeca.tree import ROOT, BrokerTree
 from tidings.node import Settings
 from tidings.simulation import Client, Simulation
 from tidings.workloads.conditions import Equal, Range, filter_of
 from tidings.workloads.quotes import symbol
+
+TREE: Final = BrokerTree()
+STOCKS: Final = 1000
+"""Stocks that there are."""
+WISHES: Final = 10
+"""Different subscriptions of each client."""
+EVERYWHERE: Final = {local: range(STOCKS) for local in TREE.locals}
+"""Clients at every local broker, each of which may want any stock."""
+STRATEGIES: Final = ("simple", "identity", "covering", "merging")
+THESIS: Final = "Mühl 2002"
+CLOSED_FORM: Final = "closed form (see closed_forms.py)"
+"""The source of a figure that was computed rather than printed."""
 
 
 class Wishes:
@@ -25,7 +41,6 @@ class Wishes:
         self._kind = kind
 
     def draw(self, stocks: range) -> list[Filter]:
-        """The subscriptions of one client."""
         return [self._filter(symbol(stock)) for stock in self._rng.sample(stocks, WISHES)]
 
     def _filter(self, stock: str) -> Filter:
@@ -56,14 +71,14 @@ class Population:
         *,
         advertisements: bool,
         seed: int,
-        clients: int,
-        active: float,
-        where: Mapping[str, range],
+        subscriptions: float,
+        active: float = 1.0,
+        where: Mapping[str, range] = EVERYWHERE,
     ) -> None:
-        """Make `clients` at each local broker of `where`, who want stocks of its range.
-
-        The share `active` of them subscribes at once.
+        """As many clients at each local broker of `where` as make this number of `subscriptions`
+        on average, while the share `active` of them is active; who want stocks of its range.
         """
+        clients = round(subscriptions / active / (len(where) * WISHES))
         self._strategy, self._advertisements = strategy, advertisements
         self._rng = Random(seed)
         settings = Settings(
@@ -86,12 +101,8 @@ class Population:
                 self._clients.append((client, wishes.draw(stocks)))
         for client, wanted in self._clients:
             if self._rng.random() < active:
-                self._subscribe_at_once(client, wanted)
-
-    def _subscribe_at_once(self, client: Client, wanted: Sequence[Filter]) -> None:
-        """Subscribe in one message: faster than one by one, and the tables are the same."""
-        client.want(wanted)
-        self.sim.settle()
+                client.want(wanted)  # faster than one by one, and the tables are the same
+                self.sim.settle()
 
     def entries(self) -> dict[str, int]:
         """How many subscriptions of neighbours each broker holds."""
@@ -130,8 +141,3 @@ def toggles_for(strategy: str, *, advertisements: bool) -> int:
     if advertisements:
         return 300 if strategy in ("simple", "identity") else 100
     return {"simple": 10, "identity": 150}.get(strategy, 40)
-
-
-def clients_for(subscriptions: float, locals_: int) -> int:
-    """How many clients each local broker needs for this number of subscriptions in all."""
-    return round(subscriptions / (locals_ * WISHES))

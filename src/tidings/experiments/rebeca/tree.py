@@ -39,7 +39,6 @@ class BrokerTree:
 
     @cached_property
     def topology(self) -> Topology:
-        """The network itself."""
         return router_tree(self.levels, self.fan_out)
 
     @cached_property

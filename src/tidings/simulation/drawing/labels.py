@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from tidings.simulation.drawing.scene import Scene, Spot
-from tidings.simulation.drawing.text import FONT, SMALL_FONT, short, shown, text_width
+from tidings.simulation.drawing.signs import FONT, SMALL_FONT, short, shown, text_width
 from tidings.simulation.topology import Link
 
 _LONGEST_NAME: Final = 14

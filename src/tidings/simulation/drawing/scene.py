@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from tidings.events.errors import TidingsError
-from tidings.simulation.drawing.pixels import (
+from tidings.simulation.drawing.places import (
     GAP,
     LEAST_RADIUS,
     crowded_part,
     greatest_radius,
+    places_of,
     pushed_apart,
     scaled,
 )
-from tidings.simulation.drawing.places import places_of
 from tidings.simulation.topology import Link, Topology
 
 _LEAST_WIDTH: Final = 1.2
@@ -34,14 +34,6 @@ class Facts(NamedTuple):
     outside: set[Link]
     """The links that are not in the tree."""
     down: set[str]
-
-    @property
-    def greatest_table(self) -> int:
-        return max(self.tables.values(), default=0)
-
-    @property
-    def greatest_traffic(self) -> int:
-        return max(self.traffic.values(), default=0)
 
 
 def _facts(
@@ -121,10 +113,11 @@ def scene_of(
     facts = _facts(topology, tables, traffic, tree, down)
     points = scaled(topology, places_of(topology))
     crowded = crowded_part(topology)
-    radius = Scale(facts.greatest_table, LEAST_RADIUS, greatest_radius(points, crowded))
+    largest, busiest = (max(each.values(), default=0) for each in (facts.tables, facts.traffic))
+    radius = Scale(largest, LEAST_RADIUS, greatest_radius(points, crowded))
     if crowded > 0:
         points = pushed_apart(points, radius.greatest * 2 + GAP)
-    width = Scale(facts.greatest_traffic, _LEAST_WIDTH, _GREATEST_WIDTH)
+    width = Scale(busiest, _LEAST_WIDTH, _GREATEST_WIDTH)
     spots = {
         node: Spot(float(x), float(y), radius(facts.tables.get(node, 0)), node in facts.down)
         for node, (x, y) in zip(topology.nodes, points, strict=True)

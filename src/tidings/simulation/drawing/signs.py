@@ -1,13 +1,17 @@
-"""Signs: circles, lines and text as elements of SVG, and their colours."""
+"""Signs: circles, lines and text as elements of SVG, their colours, and how wide text is."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Final
+from unicodedata import east_asian_width
 from xml.sax.saxutils import escape
 
 from tidings.simulation.drawing.scene import Scale, Spot
-from tidings.simulation.drawing.text import FONT, shown
+
+FONT: Final = 11.0
+SMALL_FONT: Final = 9.5
+
 
 BACKGROUND: Final = "#fdfdfb"
 _INK: Final = "#1f2933"
@@ -72,3 +76,28 @@ def px(number: float) -> str:
 def escaped(text: str) -> str:
     """Text as it is written in XML, without characters that cannot be drawn."""
     return escape(shown(text, len(text)))
+
+
+def text_width(text: str, size: float) -> float:
+    """How wide text is at most; no more is known, because the reader's fonts are not."""
+    return size * sum(1.0 if east_asian_width(c) in "WF" else 0.64 for c in text)
+
+
+def shown(name: str, longest: int) -> str:
+    """Text that can be drawn: what cannot be seen is a dot, what is too long is cut."""
+    name = "".join(c if c.isprintable() else "·" for c in name)
+    return name if len(name) <= longest else name[: longest - 1] + "…"
+
+
+def short(number: int) -> str:
+    """A number in little room.
+
+    >>> short(1234), short(45678), short(3_456_789)
+    ('1,234', '46k', '3.5M')
+    """
+    if number < 10_000:
+        return f"{number:,}"
+    for unit, letter in ((10**9, "G"), (10**6, "M")):
+        if number >= unit:
+            return f"{number / unit:.1f}{letter}"
+    return f"{number / 1000:.0f}k"

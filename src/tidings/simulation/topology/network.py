@@ -95,7 +95,6 @@ class Topology:
         return node in self._places
 
     def __len__(self) -> int:
-        """The number of brokers."""
         return len(self.nodes)
 
     def neighbours(self, node: str) -> tuple[str, ...]:
@@ -176,29 +175,11 @@ class Topology:
         if parents is not None:
             kept = {child: parent for child, parent in parents.items() if child != node}
             parents = None if node in kept.values() else kept
-        return self._rest(
-            tuple(other for other in self.nodes if other != node),
-            tuple(link for link in self.links if node not in link.ends),
-            parents,
-        )
-
-    def without_link(self, a: str, b: str) -> Topology | None:
-        """The network after this link was cut, or None if the rest is not connected.
-
-        The rest is hierarchical only if the link did not join a child with its parent.
-        """
-        cut = self.link(a, b)
-        parents = self.parents
-        if parents is not None and (parents.get(a) == b or parents.get(b) == a):
-            parents = None
-        return self._rest(self.nodes, tuple(link for link in self.links if link != cut), parents)
-
-    def _rest(
-        self, nodes: tuple[str, ...], links: tuple[Link, ...], parents: Mapping[str, str] | None
-    ) -> Topology | None:
+        nodes = tuple(other for other in self.nodes if other != node)
+        links = tuple(link for link in self.links if node not in link.ends)
         if not nodes or len(_reached(nodes, links)) < len(nodes):
             return None
-        places = self.positions and {node: self.positions[node] for node in nodes}
+        places = self.positions and {other: self.positions[other] for other in nodes}
         return Topology(nodes, links, parents, places)
 
     @cached_property

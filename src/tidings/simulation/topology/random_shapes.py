@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from tidings.events.errors import TidingsError
 from tidings.simulation.topology.network import Link, Topology
-from tidings.simulation.topology.numbered import at_least, joined, numbered
+from tidings.simulation.topology.shapes import at_least, joined, numbered
 
 # By hand, because recorded seeds must go on making the same networks. Of a seed, networkx makes the
 # same trees and no other of these; for the trees alone it is too much to install.

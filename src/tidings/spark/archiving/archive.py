@@ -8,22 +8,26 @@ of it is there or nothing, and the next one to archive begins where the lake end
 
 from __future__ import annotations
 
+import logging
 import ssl
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, Literal
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from tidings.client import Login
 from tidings.client.tls import Tls
 from tidings.client.token import Token
 from tidings.events import TidingsError
-from tidings.lakes.lake import Lake
-from tidings.protocol.cursors import read_cursor
-from tidings.spark.archiving.hands import Hands, OwnHands, SparkHands
-from tidings.spark.archiving.rounds import WRITER, ArchiveReport, GapError, Rounds
+from tidings.lakes.lake import Gap, Lake, LakeError
+from tidings.protocol.cursors import cursor_text, is_behind, read_cursor
+from tidings.protocol.epochs import comes_after, is_closed
+from tidings.protocol.requests import Cursor
+from tidings.spark.archiving.haul import Hands, Haul, Hauled, OwnHands, SparkHands
 from tidings.spark.interrupts import Stopped
 from tidings.spark.streams.absence import OnGap
+from tidings.spark.streams.stretch import Stretch, split
 from tidings.spark.streams.watch import EndsWatch
 
 if TYPE_CHECKING:
@@ -81,7 +85,7 @@ def archive(
     hands: Hands = OwnHands() if spark is None else SparkHands(spark)
     goal = read_cursor(until) if isinstance(until, str) and until != "live" else until
     rounds = Rounds(
-        lake, Login(url, token, tls, _PATIENCE), hands, batch, on_gap, progress or _nothing
+        lake, Login(url, token, tls, _PATIENCE), hands, batch, on_gap, progress or (lambda _: None)
     )
     with EndsWatch(Login(url, token, tls, wait)) as watch:
         with suppress(Stopped):
@@ -90,5 +94,259 @@ def archive(
     return rounds.report
 
 
-def _nothing(report: ArchiveReport) -> None:
-    """Leave it unsaid."""
+_log = logging.getLogger("tidings.spark")
+
+WRITER: Final = "archive"
+"""The name under which `archive` writes to a lake."""
+_SILENCE: Final = 60.0
+"""Seconds without events after which the lake notes how far it is all the same."""
+_JOIN: Final = 100
+"""Small files that are joined as soon as there is time for it."""
+_GLANCE: Final = 0.2
+"""Seconds between two looks at whether to stop."""
+
+
+class GapError(TidingsError):
+    """The brokers no longer keep what should come next, so that the lake would have a gap."""
+
+    def __init__(self, gap: Gap) -> None:
+        self.lost: Final = (
+            f"the lake holds {gap.stream} up to {gap.after}, but it is kept from {gap.upto + 1} on "
+            "only"
+        )
+        """What is missing, without how to go on."""
+        super().__init__(
+            f"{self.lost}. Archive with on_gap='continue' to go on there; the lake will note the "
+            "gap"
+        )
+
+
+class ArchiveReport(NamedTuple):
+    """How archiving goes on; told after each commit."""
+
+    events: int
+    """Events archived since the start."""
+    commits: int
+    """Commits since the start."""
+    seconds: float
+    """Time since the start."""
+    rate: float
+    """Events per second since the last commit."""
+    cursor: str
+    """How far the lake is."""
+    is_live: bool
+    """Whether it has caught up with what is published."""
+
+
+class Rounds:
+    """Hauls what comes next of all streams, and commits it."""
+
+    def __init__(
+        self,
+        lake: Lake,
+        login: Login,
+        hands: Hands,
+        batch: int,
+        on_gap: str,
+        progress: Callable[[ArchiveReport], Any],
+    ) -> None:
+        self._lake, self._login, self._hands = lake, login, hands
+        self._batch, self._on_gap, self._progress = batch, on_gap, progress
+        view = lake.snapshot()
+        self._version = view.written(WRITER)
+        self._held = view.held()
+        self._position = dict(self._held)
+        """How far was read; further than what the lake holds if that was silence."""
+        self._is_live = False
+        self._ahead: set[str] = set()
+        """Streams of which the lake has more than their broker."""
+        self._unjoined = sum(joint.files for joint in view.joints())
+        self._began = self._last = monotonic()
+        self.report = ArchiveReport(0, 0, 0.0, 0.0, cursor_text(self._held), False)
+
+    def follow(
+        self,
+        watch: EndsWatch,
+        goal: Literal["live"] | Mapping[str, int] | str | None,
+        every: float,
+        stop: threading.Event,
+    ) -> None:
+        """Round after round, until it is enough."""
+        due = 0.0
+        while not stop.is_set():
+            ends = watch.ends()
+            if ends is None:
+                watch.wait(_GLANCE)
+                continue
+            self._check(ends)
+            if goal == "live":
+                goal = ends
+            assert not isinstance(goal, str)
+            if goal is not None and is_behind(goal, self._position):
+                self._is_live = is_behind(ends, self._position)
+                self._join_many()
+                return
+            end = ends if goal is None else {s: min(t, goal.get(s, t)) for s, t in ends.items()}
+            behind = {s: t for s, t in end.items() if t > self._position.get(s, 0)}
+            ticks = sum(t - self._position.get(s, 0) for s, t in behind.items())
+            is_due = goal is not None or monotonic() >= due or ticks >= self._batch
+            if behind and is_due:
+                due = monotonic() + every
+                self._round(behind, ends, stop)
+            else:
+                self._is_live = not behind
+                if monotonic() > self._last + _SILENCE:
+                    self.note()
+                self._join_many()
+                watch.wait(_GLANCE if not behind else min(_GLANCE, max(0.0, due - monotonic())))
+
+    def _check(self, ends: Cursor) -> None:
+        for stream, tick in self._position.items():
+            if ends.get(stream, tick) >= tick:
+                continue
+            held = f"{self._lake.path} holds {stream} up to {tick}, but that stream "
+            if not is_closed(stream, ends):
+                raise LakeError(
+                    f"{held}ends at {ends[stream]}: this is not the {stream} that was archived "
+                    "before. Archive it into another folder"
+                )
+            held += f"was closed at {ends[stream]}: its broker has lost what came behind that"
+            if self._on_gap != "continue":
+                raise LakeError(
+                    f"{held}, and perhaps used some of those ticks again before it noticed. The "
+                    "lake keeps what it has. Archive with on_gap='continue' (--skip-gaps) to go "
+                    "on with the streams that follow"
+                )
+            if stream not in self._ahead:
+                self._ahead.add(stream)
+                _log.warning("%s; the lake keeps what it has", held)
+
+    # -- a round -------------------------------------------------------------------------------
+
+    def _round(self, behind: Cursor, ends: Cursor, stop: threading.Event) -> None:
+        """Haul what comes next of all streams, and commit it."""
+        each = -(-self._hands.width // len(behind)) * self._batch
+        upto = {s: min(t, self._position.get(s, 0) + each) for s, t in behind.items()}
+        stretches = split(self._position, upto, ends, most=self._batch)
+        brought = self._usable(stretches, self._hauled(stretches, stop), stop)
+        position, gaps = dict(self._position), []
+        error: GapError | None = None
+        for stretch, hauled in brought:
+            position[stretch.stream] = hauled.upto
+            if hauled.gone is not None:
+                gap = Gap(stretch.stream, hauled.upto, hauled.gone)
+                if (problem := self._error(gap)) is None:
+                    gaps.append(gap)
+                    position[gap.stream] = gap.upto
+                error = error or problem
+        self._is_live = is_behind(ends, position)
+        self._write([h for _, h in brought], position, gaps)
+        if error is not None:
+            raise error
+
+    def _hauled(self, stretches: Sequence[Stretch], stop: threading.Event) -> list[Hauled]:
+        lake = self._lake
+        schema = lake.schema()
+        tasks = [Haul(s, self._login, lake.filter, str(lake.path), schema) for s in stretches]
+        return self._hands.haul(tasks, stop)
+
+    def _usable(
+        self, stretches: Sequence[Stretch], brought: list[Hauled], stop: threading.Event
+    ) -> list[tuple[Stretch, Hauled]]:
+        """What can be committed: of each stream, as far as nothing is missing."""
+        if failures := [hauled.failure for hauled in brought if hauled.failure is not None]:
+            for hauled in brought:
+                hauled.discard(self._lake.path)
+            raise TidingsError(failures[0])
+        usable: list[tuple[Stretch, Hauled]] = []
+        ended: set[str] = set()
+        for stretch, hauled in zip(stretches, brought, strict=True):
+            if stretch.stream in ended or hauled.away is not None:
+                hauled.discard(self._lake.path)
+            else:
+                usable.append((stretch, hauled))
+            if hauled.away is not None or hauled.gone is not None:
+                ended.add(stretch.stream)
+        if away := [hauled.away for hauled in brought if hauled.away is not None]:
+            _log.warning("trying again: %s", away[0])  # which may end with a command to type
+            if not usable:
+                stop.wait(_GLANCE)
+        return self._fitting(usable, stop)
+
+    def _fitting(
+        self, usable: list[tuple[Stretch, Hauled]], stop: threading.Event
+    ) -> list[tuple[Stretch, Hauled]]:
+        """Have the lake make the columns, and haul again what has named others than the rest."""
+        while True:
+            written = [each for _, hauled in usable for each in hauled.written]
+            misfits = {id(each) for each in self._lake.admit(written)} if written else set()
+            if not misfits:
+                return usable
+            again = [
+                at
+                for at, (_, hauled) in enumerate(usable)
+                if any(id(each) in misfits for each in hauled.written)
+            ]
+            for at in again:
+                usable[at][1].discard(self._lake.path)
+            anew = self._hauled([usable[at][0] for at in again], stop)
+            for at, hauled in zip(again, anew, strict=True):
+                stretch, before = usable[at]
+                usable[at] = (stretch, hauled)
+                if (hauled.upto, hauled.gone, hauled.failure) != (before.upto, before.gone, None):
+                    _log.warning("%s: there is something else now; it is tried again", stretch)
+                    for _, each in usable:
+                        each.discard(self._lake.path)
+                    return []
+
+    def _error(self, gap: Gap) -> GapError | None:
+        if gap.after == 0 and not comes_after(gap.stream, self._held):
+            # It comes too late for what was first, and nothing more is lost.
+            _log.warning(
+                "%s is kept from %d on only; the lake begins there", gap.stream, gap.upto + 1
+            )
+            return None
+        return None if self._on_gap == "continue" else GapError(gap)
+
+    # -- commits -------------------------------------------------------------------------------
+
+    def note(self) -> None:
+        """Have the lake note how far it is, if that is further than it has."""
+        if self._position != self._held:
+            self._commit([], self._position, [])
+
+    def _join_many(self) -> None:
+        if self._unjoined < _JOIN:
+            return
+        self._unjoined = 0
+        try:
+            self._lake.compact()
+        except Exception as problem:  # what is there is as good as before
+            _log.warning("%s: small files could not be joined: %s", self._lake.path, problem)
+
+    def _write(self, brought: list[Hauled], position: Cursor, gaps: list[Gap]) -> None:
+        """Commit what was brought; silence can wait."""
+        if any(hauled.rows for hauled in brought) or gaps:
+            self._commit(brought, position, gaps)
+        else:
+            self._position = position
+
+    def _commit(self, brought: list[Hauled], position: Cursor, gaps: list[Gap]) -> None:
+        lake, version = self._lake, self._version + 1
+        written = [each for hauled in brought for each in hauled.written]
+        if not lake.commit(written, WRITER, version, held=position, gaps=gaps):
+            raise TidingsError(f"{lake.path}: somebody else archives into this lake, too")
+        self._version, self._held, self._position = version, position, dict(position)
+        self._unjoined += 1
+        events = sum(hauled.rows for hauled in brought)
+        now, before = monotonic(), self.report
+        self.report = ArchiveReport(
+            before.events + events,
+            before.commits + 1,
+            now - self._began,
+            events / max(now - self._last, 1e-9),
+            cursor_text(position),
+            self._is_live,
+        )
+        self._last = now
+        self._progress(self.report)

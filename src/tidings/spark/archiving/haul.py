@@ -1,15 +1,16 @@
 """A haul: a stretch of a stream, brought from a broker into files of a lake by one task.
 
-It may run anywhere, also twice: its files are nothing until they are committed.
+It may run anywhere, also twice: its files are nothing until they are committed. `Hands` carry hauls
+out: those of this program, or of a Spark.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import pyarrow as pa
 
@@ -18,9 +19,14 @@ from tidings.events import Filter, TidingsError
 from tidings.lakes.files import Written, write
 from tidings.lakes.filling import rows_to_table
 from tidings.spark.interrupts import Stopped
+from tidings.spark.jobs import carry_out
 from tidings.spark.streams.absence import Away, Gone
 from tidings.spark.streams.reading import read_rows
 from tidings.spark.streams.stretch import Stretch
+from tidings.spark.workers import settle
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _BYTES: Final = 64 << 20
 """Bytes in memory at which a file is written."""
@@ -109,3 +115,45 @@ def _tables(task: Haul, stop: threading.Event | None) -> Iterator[tuple[pa.Table
 
 def _joined(tables: list[pa.Table]) -> pa.Table:
     return pa.concat_tables(tables, promote_options="default")
+
+
+class Hands(Protocol):
+    """What carries out hauls: this program, or the workers of a Spark."""
+
+    width: int
+    """How many hauls at a time are best."""
+
+    def haul(self, tasks: Sequence[Haul], stop: threading.Event) -> list[Hauled]:
+        """Carry all out, and give what they brought in the same order; `Stopped` if told to."""
+
+
+class OwnHands:
+    """This program by itself, one haul after another."""
+
+    width = 1
+
+    def haul(self, tasks: Sequence[Haul], stop: threading.Event) -> list[Hauled]:
+        return [haul(task, stop) for task in tasks]
+
+
+class SparkHands:
+    """The workers of a Spark, which must see the lake's folder and reach the brokers."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._context = spark.sparkContext
+        self.width = max(1, self._context.defaultParallelism)
+
+    def haul(self, tasks: Sequence[Haul], stop: threading.Event) -> list[Hauled]:
+        context = self._context
+        return carry_out(
+            context,
+            lambda: context.parallelize(tasks, len(tasks)).map(_hauled).collect(),
+            "events into a lake",
+            stop=stop,
+        )
+
+
+def _hauled(task: Haul) -> Hauled:
+    found = haul(task)
+    settle()
+    return found

@@ -33,8 +33,8 @@ from tidings.spark.bulk.bulk import Keeper
 from tidings.spark.bulk.registrations import ALL
 from tidings.spark.delivering.lock import locked
 from tidings.spark.delivering.tally import METRICS, DeliverReport, Tally
-from tidings.spark.failures import cause
 from tidings.spark.format.options import spoken
+from tidings.spark.jobs import cause
 from tidings.spark.streams.absence import OnGap, Patience
 
 if TYPE_CHECKING:

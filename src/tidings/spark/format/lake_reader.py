@@ -20,8 +20,7 @@ from pyspark.sql.types import StructType
 from tidings.events import TidingsError
 from tidings.lakes.layout import BODY, CONTENT, CONTENT_TYPE, columns_of, days, to_events
 from tidings.lakes.portions import Portion, plain, portions, read
-from tidings.lakes.search import Question
-from tidings.lakes.sifting import Sieve
+from tidings.lakes.search import Question, Sieve
 from tidings.spark.format.options import AS_OF, folder_of, refuse_path
 
 _OPTIONS: Final = ("lake", "filter", "since", "until")

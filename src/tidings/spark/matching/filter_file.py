@@ -33,8 +33,6 @@ from tidings.matching.lines import Lines
 from tidings.matching.named import NamedIndex, Names, names_of
 from tidings.matching.source import FILTERS, NEVER, Source
 
-__all__ = ["index_of", "keys", "read", "write"]
-
 FORMAT: Final = "tidings filters"
 VERSION: Final = 2
 _KEPT: Final = 4
@@ -59,7 +57,8 @@ def _packed(filters: Mapping[Any, Filter]) -> list[bytes]:
     source = Source.encode(enumerate(filters.values()), lines)
     names = names_of(list(filters))
     arrays: dict[str, Any] = {name: getattr(source, name) for name in FILTERS}
-    arrays |= {f"names {n}": np.frombuffer(b, np.uint8) for n, b in _buffers(names)}
+    buffers = enumerate(names.buffers())
+    arrays |= {f"names {n}": np.frombuffer(b, np.uint8) for n, b in buffers if b is not None}
     places: dict[str, tuple[str, int, int]] = {}
     at = 0
     for name, array in arrays.items():
@@ -78,10 +77,6 @@ def _packed(filters: Mapping[Any, Filter]) -> list[bytes]:
     for array in arrays.values():
         pieces += [array.tobytes(), bytes(-array.nbytes % _ALIGNED)]
     return pieces
-
-
-def _buffers(names: Names) -> Iterable[tuple[int, Any]]:
-    return ((n, b) for n, b in enumerate(names.buffers()) if b is not None)
 
 
 def _values(source: Source, lines: Lines) -> bytes:

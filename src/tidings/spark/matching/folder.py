@@ -39,8 +39,7 @@ from tidings.lakes.portions import Portion, portions
 from tidings.lakes.pruning import Place, Window
 from tidings.lakes.search import Question, schema_of
 from tidings.protocol.cursors import Beginning, cursor_text
-from tidings.spark.failures import cause
-from tidings.spark.jobs import carry_out
+from tidings.spark.jobs import carry_out, cause
 from tidings.spark.matching import filter_file
 from tidings.spark.matching.asking import KINDS, kind_of
 from tidings.spark.matching.filter_parts import StoredPart, cut, needed
@@ -93,7 +92,6 @@ class About(msgspec.Struct, frozen=True):
 
     @property
     def window(self) -> Window:
-        """Where it begins and ends."""
         return Window(self.since, self.until)
 
 
@@ -240,7 +238,6 @@ class MatchFolder:
         return sum(p.rows for portion in self._about.portions for p in portion)
 
     def tasks(self) -> list[Task]:
-        """What is left to do."""
         found: list[Task] = []
         for part in self._about.parts:
             where = part._replace(path=str(self._folder / "filters" / part.path))

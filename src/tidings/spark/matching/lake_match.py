@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final, NamedTuple
 
 import msgspec
 import pyarrow as pa
+from pyspark import SparkFiles
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 from pyspark.sql.datasource import DataSource, InputPartition
@@ -24,15 +26,13 @@ from tidings.events import Filter, TidingsError
 from tidings.lakes.grouping import Grouping, names_in
 from tidings.lakes.layout import columns_of
 from tidings.lakes.pruning import Place, Window
-from tidings.lakes.search import Question
-from tidings.lakes.sifting import Sieve
+from tidings.lakes.search import Question, Sieve
 from tidings.matching.named import NamedIndex
 from tidings.spark.columns.attributes import quoted
 from tidings.spark.format.lake_reader import LakeReader, Share
 from tidings.spark.matching import filter_file
 from tidings.spark.matching.asking import Asking, kind_of
 from tidings.spark.matching.filter_parts import Concerned, FilterPart, StoredPart, cut, needed
-from tidings.spark.matching.sending import received, sent
 from tidings.spark.workers import settle
 
 NAME: Final = "tidings-matches"
@@ -75,7 +75,6 @@ class MatchPlan(msgspec.Struct, frozen=True):
         return Question(Path(self.lake), wanted, window, self.version)
 
     def text(self) -> str:
-        """As an option of Spark's."""
         return msgspec.json.encode(self).decode()
 
 
@@ -212,3 +211,24 @@ class MatchReader(LakeReader):
         path = Path(part.path)
         path = received(path) if self._plan.is_sent else path
         return filter_file.index_of(path, alone=len(self._plan.parts) > 1)
+
+
+_folders: list[TemporaryDirectory[str]] = []  # until the program ends: executors fetch from there
+
+
+def sent(spark: SparkSession, filters: Mapping[Any, Filter], folder: str | Path | None) -> Path:
+    """Write them as a file, to a folder that all machines see or for Spark to send; where it is."""
+    if folder is not None:
+        return filter_file.write(filters, Path(folder)).absolute()
+    if not _folders:
+        _folders.append(TemporaryDirectory(prefix="tidings-filters-"))
+    path = filter_file.write(filters, Path(_folders[0].name))
+    context = spark.sparkContext
+    if not any(sent.endswith(path.name) for sent in context.listFiles):
+        context.addFile(str(path))
+    return path
+
+
+def received(path: Path) -> Path:
+    """Where a task finds what was sent."""
+    return Path(SparkFiles.get(path.name))

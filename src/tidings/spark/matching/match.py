@@ -26,13 +26,12 @@ from tidings.lakes.layout import REST
 from tidings.lakes.search import Question
 from tidings.protocol.cursors import Beginning
 from tidings.spark.columns.attributes import attributes, has_all_attributes, quoted
+from tidings.spark.columns.columns import columns_in, fields_in, is_lake
 from tidings.spark.columns.expressions import condition, either
-from tidings.spark.columns.lake_columns import columns_in, fields_in, is_lake
 from tidings.spark.format.variants import records
 from tidings.spark.matching import filter_file
 from tidings.spark.matching.asking import KINDS, Asking, kind_of
-from tidings.spark.matching.lake_match import Wanted, match_lake
-from tidings.spark.matching.sending import received, sent
+from tidings.spark.matching.lake_match import Wanted, match_lake, received, sent
 from tidings.spark.workers import settle
 
 if TYPE_CHECKING:

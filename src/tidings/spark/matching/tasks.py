@@ -21,8 +21,7 @@ from tidings.lakes.files import DELTAS, RISING
 from tidings.lakes.grouping import Grouping
 from tidings.lakes.layout import FIXED, columns_of
 from tidings.lakes.portions import Portion, read
-from tidings.lakes.search import Question
-from tidings.lakes.sifting import Sieve
+from tidings.lakes.search import Question, Sieve
 from tidings.matching.named import NamedIndex, ends
 from tidings.spark.matching import filter_file
 from tidings.spark.matching.asking import KINDS, Asking

@@ -117,7 +117,6 @@ class Counts(NamedTuple):
     """A row and a column for each broker: the events that both want."""
 
     def plus(self, other: Counts) -> Counts:
-        """Both together."""
         return Counts(
             self.events + other.events,
             self.matched + other.matched,

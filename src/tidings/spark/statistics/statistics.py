@@ -24,8 +24,7 @@ from tidings.lakes.layout import BODY
 from tidings.lakes.portions import Piece, read
 from tidings.routing import Statistics
 from tidings.routing.joins import Stretch
-from tidings.spark.failures import cause
-from tidings.spark.jobs import carry_out
+from tidings.spark.jobs import carry_out, cause
 from tidings.spark.statistics.selectivity import (
     Counts,
     Merger,

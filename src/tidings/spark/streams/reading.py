@@ -19,18 +19,23 @@ from tidings.client import AccessDenied, Client, ConnectionFailed, CursorTooOld,
 from tidings.client.event import DONE
 from tidings.delivery.log import size
 from tidings.events import Filter, Notification, TidingsError
-from tidings.protocol import Event as NodeEvent
 from tidings.protocol.addresses import parse_url
 from tidings.protocol.cursors import read_cursor
 from tidings.protocol.epochs import broker_of
+from tidings.protocol.messages import Event as NodeEvent
 from tidings.protocol.records import Body, body_of
 from tidings.protocol.runs import Rows
 from tidings.spark.interrupts import Stopped
 from tidings.spark.streams.absence import Away, Gone, OnGap, Patience, gap
 from tidings.spark.streams.places import ends_known_to
-from tidings.spark.streams.stretch import Stretch
-from tidings.spark.streams.stretch_copy import BYTES, MANY, StretchCopy, can_be_copied
-from tidings.spark.streams.stretch_subscription import StretchSubscription
+from tidings.spark.streams.stretch import (
+    BYTES,
+    MANY,
+    Stretch,
+    StretchCopy,
+    StretchSubscription,
+    can_be_copied,
+)
 
 _GLANCE: Final = 0.5
 """Seconds of dialling until a look at whether to stop."""
@@ -223,7 +228,6 @@ class _Reading:
         )
 
     async def close(self) -> None:
-        """Leave the broker."""
         if self._way is not None:
             await self._way.close()
         if self._client is not None:

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import msgspec
 
+from tidings.simulation.checking import PROBES
+from tidings.simulation.guarantees import Violation
 from tidings.simulation.play import Play
-from tidings.simulation.random_runs import PROBES
 from tidings.simulation.scenario import Scenario, Step
 from tidings.simulation.topology import Topology
-from tidings.simulation.violation import Violation
 
 
 def play(scenario: Scenario) -> Play:

@@ -7,7 +7,6 @@ all the time. In runs with logs the host is harsh, too: see `hardships`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from itertools import product
 from math import inf
 from random import Random
 from typing import Any, Final
@@ -23,14 +22,6 @@ connections are cut, too; nodes and clients crash and commits fail, too; tables 
 or, where there are logs, these are trimmed, damaged or go back."""
 DAMAGE: Final = "damage"
 """Another fault: anything that a node remembers is damaged."""
-
-PROBES: tuple[Mapping[str, Any], ...] = (
-    *({"x": x, "s": s} for x, s in product((0, 2, 4, 5, 7, 9), "abc")),
-    {"x": 3},
-    {"s": "b"},
-    {"y": 1},
-)
-"""Events that tell any two filters of the universe apart."""
 
 _CLIENTS: Final = 4
 _QUIET: Final = 10.0
