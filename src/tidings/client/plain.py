@@ -250,6 +250,7 @@ class PlainClient(ClientState):
         queue: int = 10_000,
         told: Told | None = None,
         bulk: str | None = None,
+        times: bool = False,
     ) -> PlainSubscription:
         """Hear what the filter matches, from now on; see `Client.subscribe`.
 
@@ -265,6 +266,7 @@ class PlainClient(ClientState):
             queue=queue,
             told=told,
             bulk=bulk,
+            times=times,
         )
         return PlainSubscription(self._thread, subscription, is_read=callback is None)
 

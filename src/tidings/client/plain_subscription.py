@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Iterator, Sequence
 
 from tidings.client.deadline import within
 from tidings.client.errors import ClientClosed
@@ -46,6 +46,9 @@ class PlainSubscription(SubscriptionState):
     def waiting(self) -> int:
         """How many events wait to be read."""
         return len(self._taken) + super().waiting
+
+    def _unread(self) -> Sequence[Event]:
+        return [*self._taken, *super()._unread()]
 
     def get(self, timeout: float | None = None) -> Event:
         """The next event; `TimedOut` if there is none for `timeout` seconds."""
