@@ -67,6 +67,9 @@ def archive(
     lake is for everything, and `url` names the broker of a stream, that one is copied straight
     from its log; name all brokers of a network (`tidings://a:7411,b:7411`) for that.
 
+    With each commit, and at the end, the lake says below which times it is complete, as far as its
+    brokers have promised that (`Lake.complete`); while nothing happens, once a minute.
+
     There is a commit for each `batch` events of a stream (and task), or after `every` seconds. It
     goes on for ever, or until `stop` is set, or until the lake has what a cursor says, or
     (`"live"`) what was published when it began. A broker that goes away is waited for; one that
