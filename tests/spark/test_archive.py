@@ -453,6 +453,11 @@ def test_streams_of_a_network_are_archived_and_a_gap_of_one_costs_the_other_noth
             publish(paris, numbers)
         lost = trimmed(rome)
         archive(paris.url, lake, until="paris:110,rome:130", on_gap="continue", batch=20)
+        last = max(event.time.timestamp() for event in lake.events())
+        end = monotonic() + 60
+        while min(lake.complete().get(city, 0.0) for city in ("paris", "rome")) <= last:
+            assert monotonic() < end
+            archive(paris.url, lake, until="live")
     finally:
         rome.stop()
         paris.stop()
