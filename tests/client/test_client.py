@@ -104,6 +104,31 @@ def test_who_reads_at_once_is_told_nothing_in_vain_however_much_there_is(
     assert run(main()) == list(range(40_000))
 
 
+def test_all_below_a_time_was_read_also_while_nothing_happens(
+    broker: BrokerProcess, run: Run
+) -> None:
+    async def main() -> None:
+        async with (
+            tidings.connect(broker.url) as client,
+            client.subscribe("TRUE", since="begin", times=True) as events,
+        ):
+            await until(lambda: events.complete)
+            await client.publish({"n": 1})
+            before = events.complete["paris"]
+            event = await events.get()
+            assert before <= event.seconds
+            await until(lambda: events.complete["paris"] > event.seconds)
+            after = events.complete["paris"]
+            broker.kill()
+            broker.start()
+            await until(lambda: events.complete["paris"] > after)
+            receipt = await client.publish({"n": 2})
+            assert after <= (await events.get()).seconds
+            assert receipt.tick == 2
+
+    run(main())
+
+
 def test_until_live_ends_with_the_last_event_kept(broker: BrokerProcess, run: Run) -> None:
     async def main() -> tuple[list[int], list[int], list[int]]:
         async with tidings.connect(broker.url) as client:

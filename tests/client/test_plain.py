@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
 from queue import Queue
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -38,6 +39,24 @@ def test_the_verbs_without_await(broker: BrokerProcess) -> None:
 
 
 @pytest.mark.slow
+def test_it_is_known_below_which_time_all_was_read(broker: BrokerProcess) -> None:
+    with (
+        tidings.connect_sync(broker.url) as client,
+        client.subscribe("TRUE", times=True) as events,
+        client.subscribe("TRUE") as others,
+    ):
+        client.publish_many([{"n": n} for n in range(3)])
+        read = [events.get(5) for _ in range(2)]  # and the third waits in another queue
+        end = monotonic() + 30
+        while events.complete.get("paris") != read[0].seconds:  # as that of all three
+            assert monotonic() < end
+        read.append(events.get(5))
+        while events.complete["paris"] <= read[-1].seconds:
+            assert monotonic() < end
+        assert [event.tick for event in read] == [1, 2, 3]
+        assert others.complete == {}
+
+
 def test_an_event_is_sent_while_the_iterable_waits_for_the_next(broker: BrokerProcess) -> None:
     with tidings.connect_sync(broker.url) as client:
         events = client.subscribe("TRUE")

@@ -13,6 +13,7 @@ from tidings.client.outbox import UNKNOWN, OutboxLimits, Publication
 from tidings.client.reading import Reading, Told
 from tidings.client.receipts import Receipts
 from tidings.client.session import Session
+from tidings.client.state import SubscriptionState
 from tidings.events import Filter, Notification
 from tidings.protocol.messages import Event as NodeEvent
 from tidings.protocol.requests import (
@@ -450,6 +451,33 @@ def test_the_broker_says_when_a_subscription_began_and_its_client_says_it_again(
     session.connected("paris")
     again = Subscribe(reading.id, EVEN, begun=1_000.0, heard={OWN: 3}, doubts=0)
     assert session.outgoing()[0][1] == again
+
+
+def test_a_time_below_which_all_was_read_is_never_above_an_event_that_waits() -> None:
+    session = Session()
+    reading, other = Reading(EVEN, times=True), Reading(EVEN)
+    both = SubscriptionState(reading), SubscriptionState(other)
+    for each in (reading, other):
+        session.subscribe(each)
+    session.connected("paris")
+    assert [r.times for r in session.outgoing()[0] if isinstance(r, Subscribe)] == [True, False]
+    for each in (reading, other):
+        live = Progress(each.id, {OWN: 0}, True)
+        session.receive([Accepted(each.id), live])
+    first, second = (NodeEvent(OWN, n, said(2 * n), False, 500.0 + n) for n in (1, 2))
+    session.receive([Delivery(first, (reading.id,)), Delivery(second, (reading.id,))])
+    assert both[0].complete == {}
+    session.receive([Progress("", {OWN: 2}, True, {OWN: 600.0, "rome": 700.0})])
+    assert both[0].complete == {OWN: 501.0, "rome": 700.0}
+    reading.inbox.popleft()
+    assert both[0].complete == {OWN: 502.0, "rome": 700.0}
+    reading.inbox.popleft()
+    session.receive([Progress("", {}, True, {OWN: 601.0})])
+    assert both[0].complete == {OWN: 601.0, "rome": 700.0}
+    session.lost()
+    session.connected("paris")
+    assert both[0].complete == {OWN: 601.0, "rome": 700.0}
+    assert both[1].complete == {}
 
 
 def test_what_was_to_begin_now_and_is_not_accepted_begins_now_in_what_it_was_not_told_of() -> None:

@@ -153,6 +153,22 @@ def test_a_neighbour_is_told_while_it_hears_and_nothing_is_reserved_while_it_doe
     assert not [e for e in effects if isinstance(e, Store)]
 
 
+def test_who_asks_is_told_as_soon_as_it_is_live() -> None:
+    made = node()
+    made.handle(Request("ann", Attach()), 0.0)
+    made.handle(Woken(500.0), 1.0)
+    first = Request("ann", Subscribe("1", Filter.parse("n > 0"), times=True))
+    effects = made.handle(first, 1.5)
+    kinds = [type(effect) for effect in effects]
+    assert kinds.index(Store) < kinds.index(Sync) < kinds.index(Reply)
+    assert complete(effects) == {"paris": 500.0}
+    second = Request("ann", Subscribe("2", Filter.parse("n > 1"), times=True))
+    effects = made.handle(second, 1.5)
+    assert complete(effects) == {"paris": 500.0}
+    assert not [e for e in effects if isinstance(e, Sync)]
+    assert published(made, 20.0) == 500.0
+
+
 def test_a_host_that_tells_no_time_is_promised_nothing() -> None:
     effects = asked(node()).handle(Woken(), 1.0)
     assert not complete(effects)

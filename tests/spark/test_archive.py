@@ -20,6 +20,7 @@ import tidings
 from tests.client.brokers import BrokerProcess
 from tidings.broker.store import SQLiteStore
 from tidings.client import Login
+from tidings.events import Filter
 from tidings.lakes.lake import Gap, Lake, LakeError
 from tidings.spark.archiving import archive as archiving
 from tidings.spark.archiving.archive import ArchiveReport, GapError, archive
@@ -299,6 +300,83 @@ def test_a_gap_is_an_error_or_noted(
     assert archived(lake) == before + log(broker)
 
 
+def promised(broker: BrokerProcess, *, count: int = 1) -> list[float]:
+    """So many times that a broker promises one after another."""
+    found = set[float]()
+    end = monotonic() + 30
+    with (
+        tidings.connect_sync(broker.url) as client,
+        client.subscribe(Filter.none(), times=True) as silence,
+    ):
+        while len(found) < count:
+            found |= set(silence.complete.values())
+            assert monotonic() < end
+    return sorted(found)
+
+
+def test_an_idle_archive_tells_up_to_which_time_all_is_in_the_lake(
+    broker: BrokerProcess, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archiving, "_SILENCE", 0.0)
+    publish(broker, range(10))
+    stop = threading.Event()
+    thread = threading.Thread(
+        target=archive, args=[broker.url, lake], kwargs={"stop": stop, "every": 0.1}
+    )
+    thread.start()
+    try:
+        for last in (10, 20):  # each time after a silence
+            end = monotonic() + 30
+            while True:
+                view = lake.snapshot()
+                events = list(view.events())
+                below = view.complete().get("paris", 0.0)
+                if len(events) == last and below > events[-1].time.timestamp():
+                    break
+                assert monotonic() < end
+            assert view.held() == {"paris": last}
+            publish(broker, range(10))
+            later = [e[1].timestamp() for e in log(broker)[last:]]
+            assert len(later) == 10
+            assert below <= later[0]
+    finally:
+        stop.set()
+        thread.join(30)
+    assert lake.complete()["paris"] >= below
+
+
+def test_an_idle_archive_makes_no_commit_for_each_promise(
+    broker: BrokerProcess, lake: Lake
+) -> None:
+    stop, reports = threading.Event(), list[ArchiveReport]()
+    publish(broker, range(10))
+    thread = threading.Thread(
+        target=archive,
+        args=[broker.url, lake],
+        kwargs={"stop": stop, "progress": reports.append},
+    )
+    thread.start()
+    promises = promised(broker, count=5)
+    stop.set()
+    thread.join(30)
+    assert [report.events for report in reports] == [10, 10], "the events, and a time at the end"
+    assert lake.complete()["paris"] >= promises[-4]
+
+
+def test_what_is_archived_and_ends_says_up_to_which_time(broker: BrokerProcess, lake: Lake) -> None:
+    publish(broker, range(10))
+    promised(broker)
+    archive(broker.url, lake, until="live")
+    before = lake.complete()["paris"]
+    publish(broker, range(10))
+    archive(broker.url, lake, until="paris:15")
+    assert lake.complete()["paris"] <= log(broker)[15][1].timestamp()
+    _, later = promised(broker, count=2)
+    archive(broker.url, lake, until="live")
+    assert lake.complete()["paris"] > before
+    assert lake.complete()["paris"] > later - 1e-6
+
+
 def test_that_a_broker_is_away_is_told_with_what_starts_one(
     broker: BrokerProcess, lake: Lake, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -374,6 +452,11 @@ def test_streams_of_a_network_are_archived_and_a_gap_of_one_costs_the_other_noth
             publish(paris, numbers)
         lost = trimmed(rome)
         archive(paris.url, lake, until="paris:110,rome:130", on_gap="continue", batch=20)
+        last = max(event.time.timestamp() for event in lake.events())
+        end = monotonic() + 60
+        while min(lake.complete().get(city, 0.0) for city in ("paris", "rome")) <= last:
+            assert monotonic() < end
+            archive(paris.url, lake, until="live")
     finally:
         rome.stop()
         paris.stop()

@@ -318,6 +318,7 @@ class Client(ClientState):
         queue: int = 10_000,
         told: Told | None = None,
         bulk: str | None = None,
+        times: bool = False,
     ) -> Subscription:
         """Hear what the filter matches; use it with `async with`, or await it.
 
@@ -351,6 +352,9 @@ class Client(ClientState):
 
         `told` is for a program that had events from elsewhere before, where its cursor was noted.
         Then `since` may name streams that this broker has never heard of, up to 1,000.
+
+        With `times`, the subscription's `complete` says, also while nothing happens, below which
+        time all of each stream was read.
         """
         if queue < 1:
             raise TidingsError(f"queue is a number of events from 1 on, not {queue}")
@@ -370,6 +374,7 @@ class Client(ClientState):
             told=told or Told(owner=secrets.token_hex(8)),
             is_noted=told is not None,
             bulk=bulk,
+            times=times,
         )
         return Subscription(self._host, reading, callback, siblings=self._subscriptions)
 

@@ -252,6 +252,7 @@ class PlainClient(ClientState):
         queue: int = 10_000,
         told: Told | None = None,
         bulk: str | None = None,
+        times: bool = False,
     ) -> PlainSubscription:
         """Hear what the filter matches, from now on; see `Client.subscribe`.
 
@@ -267,6 +268,7 @@ class PlainClient(ClientState):
             queue=queue,
             told=told,
             bulk=bulk,
+            times=times,
         )
         return PlainSubscription(self._thread, subscription, is_read=callback is None)
 
@@ -304,6 +306,9 @@ class PlainSubscription(SubscriptionState):
     def waiting(self) -> int:
         """How many events wait to be read."""
         return len(self._taken) + super().waiting
+
+    def _unread(self) -> Sequence[Event]:
+        return [*self._taken, *super()._unread()]
 
     def get(self, timeout: float | None = None) -> Event:
         """The next event; `TimedOut` if there is none for `timeout` seconds."""

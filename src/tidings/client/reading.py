@@ -68,6 +68,7 @@ class Reading:
         is_noted: bool = False,
         home: Home = "",
         bulk: str | None = None,
+        times: bool = False,
     ) -> None:
         self.source: Acknowledger = self
         """What events are acknowledged to."""
@@ -99,7 +100,9 @@ class Reading:
         self._since = since
         self.owner: Final = told.owner
         self._replace, self._is_noted, self._home = replace, is_noted, home
-        self._bulk = bulk
+        self._bulk, self._times = bulk, times
+        self.complete: Mapping[str, float] = {}
+        """The time below which it was told everything of a stream, if it asks for that."""
         # Below 0: what it was not told of begins now, as long as no broker has accepted it.
         self._begun = -1.0 if since is None else since if isinstance(since, float) else 0.0
         self._is_placed = bool(told.position)
@@ -130,7 +133,9 @@ class Reading:
         """What to ask a broker for, under a new id: all behind the position."""
         self.id = id
         self.is_held = self.is_live = False
-        wanted = Subscribe(id, self.filter, self.durable, owner=self.owner, bulk=self._bulk)
+        wanted = Subscribe(
+            id, self.filter, self.durable, owner=self.owner, bulk=self._bulk, times=self._times
+        )
         if self._is_placed:
             position = self.position
             return replace(wanted, begun=self._begun, heard=position, doubts=self._doubts)
@@ -214,6 +219,8 @@ class Reading:
         self._is_placed = True
         self._merge(news.cursor)
         self.is_live = news.is_live
+        if self._times and news.complete:  # anew, as another thread may read the one before
+            self.complete = {**self.complete, **news.complete}
         if self._acknowledged == self._sequence:
             self._acknowledge_all()
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from tidings.client.event import Event
 from tidings.client.host import SessionHost
 from tidings.client.reading import Reading
 from tidings.events import Filter
@@ -113,3 +116,21 @@ class SubscriptionState:
     def cursor(self) -> str:
         """How far it was told, for `since`. Events that wait to be read lie before it."""
         return cursor_text(self._reading.position)
+
+    @property
+    def complete(self) -> dict[str, float]:
+        """Below which time all of a stream was read that will ever be there.
+
+        In seconds since 1970, as `Event.seconds`; infinitely late (1e300) if the stream is closed.
+        Empty unless `times` was asked for, and as long as no broker has promised a time. What
+        counts in `missed` and `lost` was not read, of course.
+        """
+        found = dict(self._reading.complete)  # before what waits, of which more may come meanwhile
+        for event in self._unread():
+            if event.stream in found:
+                found[event.stream] = min(found[event.stream], event.seconds)
+        return found
+
+    def _unread(self) -> Sequence[Event]:
+        """The events that wait to be read."""
+        return list(self._reading.inbox)

@@ -183,7 +183,7 @@ class FromLog(Delivery):
     def requests(self) -> Mapping[type, Callable[[Session, Any, float], None]]:
         return {
             Publish: self.publishing.publish,
-            Subscribe: self.subscriptions.subscribe,
+            Subscribe: self._subscribe,
             Unsubscribe: self.subscriptions.unsubscribe,
             Acknowledge: self.subscriptions.acknowledge,
             ListDurables: self.subscriptions.surveys.list_durables,
@@ -248,6 +248,13 @@ class FromLog(Delivery):
         for id, filter_ in body.subscriptions.items():
             wanted = Subscribe(id, filter_, since=body.cursor)
             self.subscriptions.subscribe(session, wanted, 0.0)
+
+    def _subscribe(self, session: Session, body: Subscribe, time: float) -> None:
+        client = self.clients[session.name]
+        if body.times and not client.wants_times:
+            client.wants_times = True
+            self._promise()  # so that it hears of a time as soon as it is live
+        self.subscriptions.subscribe(session, body, time)
 
     def came(self, session: Session) -> None:
         self.clients[session.name] = Client(session)

@@ -111,7 +111,6 @@ class Reading:
         client = self.clients[reader.session]
         self.readers[reader] = self.telling.starting[reader] = None
         client.readers[reader.id] = reader
-        client.wants_times = client.wants_times or reader.wants_times
         self._by_filter.setdefault(reader.filter, {})[reader] = None
         self._wants.want(client.session, {reader.filter: 1}, {})
         streams = self._reached.ways.streams

@@ -25,6 +25,7 @@ from tidings.protocol.cursors import cursor_text, is_behind, read_cursor
 from tidings.protocol.epochs import comes_after, is_closed
 from tidings.protocol.requests import Cursor
 from tidings.spark.archiving.haul import Hands, Haul, Hauled, OwnHands, SparkHands
+from tidings.spark.archiving.promised import Promised
 from tidings.spark.interrupts import Stopped
 from tidings.spark.streams.absence import OnGap
 from tidings.spark.streams.stretch import Stretch, split
@@ -71,6 +72,9 @@ def archive(
     lake is for everything, and `url` names the broker of a stream, that one is copied straight
     from its log; name all brokers of a network (`tidings://a:7411,b:7411`) for that.
 
+    With each commit, and at the end, the lake says below which times it is complete, as far as its
+    brokers have promised that (`Lake.complete`); while nothing happens, once a minute.
+
     There is a commit for each `batch` events of a stream (and task), or after `every` seconds. It
     goes on for ever, or until `stop` is set, or until the lake has what a cursor says, or
     (`"live"`) what was published when it began. A broker that goes away is waited for; one that
@@ -99,7 +103,8 @@ _log = logging.getLogger("tidings.spark")
 WRITER: Final = "archive"
 """The name under which `archive` writes to a lake."""
 _SILENCE: Final = 60.0
-"""Seconds without events after which the lake notes how far it is all the same."""
+"""Seconds without events after which the lake notes all the same how far it is, and below which
+time it is complete. Each note is a commit; brokers promise a time each second."""
 _JOIN: Final = 100
 """Small files that are joined as soon as there is time for it."""
 _GLANCE: Final = 0.2
@@ -155,6 +160,8 @@ class Rounds:
         view = lake.snapshot()
         self._version = view.written(WRITER)
         self._held = view.held()
+        self._complete = view.complete()
+        self._promised = Promised()
         self._position = dict(self._held)
         """How far was read; further than what the lake holds if that was silence."""
         self._is_live = False
@@ -174,10 +181,12 @@ class Rounds:
         """Round after round, until it is enough."""
         due = 0.0
         while not stop.is_set():
-            ends = watch.ends()
-            if ends is None:
+            found = watch.ends()
+            if found is None:
                 watch.wait(_GLANCE)
                 continue
+            self._promised.hear(found)
+            ends = found.ticks
             self._check(ends)
             if goal == "live":
                 goal = ends
@@ -311,9 +320,14 @@ class Rounds:
     # -- commits -------------------------------------------------------------------------------
 
     def note(self) -> None:
-        """Have the lake note how far it is, if that is further than it has."""
-        if self._position != self._held:
+        """Have the lake note how far it is, and to which time, if that is further than it has."""
+        if self._position != self._held or self._later(self._position):
             self._commit([], self._position, [])
+
+    def _later(self, position: Cursor) -> dict[str, float]:
+        """The times below which a lake of this position is complete, and does not say it yet."""
+        before = self._complete
+        return {s: t for s, t in self._promised.below(position).items() if t > before.get(s, 0.0)}
 
     def _join_many(self) -> None:
         if self._unjoined < _JOIN:
@@ -334,10 +348,12 @@ class Rounds:
     def _commit(self, brought: list[Hauled], position: Cursor, gaps: list[Gap]) -> None:
         lake, version = self._lake, self._version + 1
         written = [each for hauled in brought for each in hauled.written]
-        if not lake.commit(written, WRITER, version, held=position, gaps=gaps):
+        complete = self._later(position)
+        if not lake.commit(written, WRITER, version, held=position, gaps=gaps, complete=complete):
             raise TidingsError(f"{lake.path}: somebody else archives into this lake, too")
         self._version, self._held, self._position = version, position, dict(position)
-        self._unjoined += 1
+        self._complete |= complete
+        self._unjoined += bool(written)
         events = sum(hauled.rows for hauled in brought)
         now, before = monotonic(), self.report
         self.report = ArchiveReport(

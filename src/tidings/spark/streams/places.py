@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from datetime import UTC, datetime
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from tidings.client import Client, ConnectionFailed, Login
 from tidings.events import Filter, TidingsError
@@ -45,10 +45,31 @@ def ends_at(login: Login) -> tuple[str, Cursor]:
 
 async def ends_known_to(client: Client) -> Cursor:
     """The last tick of every stream that can be reached, asked by a client that is open."""
-    async with client.subscribe(Filter.none(), since=_LATER) as silence:
+    return (await _silence(client)).ticks
+
+
+class Ends(NamedTuple):
+    """Where the streams end, and what of them was promised there."""
+
+    ticks: Cursor
+    """The last tick of every stream that can be reached."""
+    complete: dict[str, float]
+    """For some of them, a time: whatever is earlier lies up to that tick, for good."""
+
+
+async def ends_promised_to(client: Client) -> Ends:
+    """The same, with the times below which the streams are complete.
+
+    Asked for once, the broker promises times for as long as the client is connected.
+    """
+    return await _silence(client, times=True)
+
+
+async def _silence(client: Client, *, times: bool = False) -> Ends:
+    async with client.subscribe(Filter.none(), since=_LATER, times=times) as silence:
         async for _ in silence.until_live():
             pass
-        return read_cursor(silence.cursor)
+        return Ends(read_cursor(silence.cursor), silence.complete)
 
 
 def ticks_before(login: Login, since: float, streams: Iterable[str]) -> Cursor:

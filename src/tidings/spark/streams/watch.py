@@ -11,8 +11,7 @@ from typing import Final
 from tidings.client import Login
 from tidings.client.loop_thread import LoopThread
 from tidings.events import TidingsError
-from tidings.protocol.requests import Cursor
-from tidings.spark.streams.places import ends_known_to
+from tidings.spark.streams.places import Ends, ends_promised_to
 
 _PAUSES: Final = (0.05, 1.0)
 """Seconds between two questions; longer each time that there is nothing new."""
@@ -21,7 +20,7 @@ _PATIENCE: Final = 10.0
 
 
 class EndsWatch:
-    """Knows where the streams end, as of a moment ago; use it with `with`.
+    """Knows where the streams end and below which times, as of a moment ago; use it with `with`.
 
     A broker that goes away is waited for. `TidingsError` if it is not there at the beginning, or
     does not let us in.
@@ -30,7 +29,7 @@ class EndsWatch:
     def __init__(self, login: Login) -> None:
         """The login's timeout is how long the broker is waited for at the beginning."""
         self._login = login
-        self._ends: Cursor | None = None
+        self._ends: Ends | None = None
         self._news = threading.Event()
         self._thread = LoopThread()
         self._watching: Future[None]
@@ -45,8 +44,8 @@ class EndsWatch:
         self._watching.cancel()
         self._thread.stop()
 
-    def ends(self) -> Cursor | None:
-        """The last tick of each stream that can be reached; None if that is not known yet."""
+    def ends(self) -> Ends | None:
+        """Where the streams end that can be reached; None if that is not known yet."""
         if self._watching.done():
             self._watching.result()  # why it has ended
         return self._ends
@@ -60,14 +59,15 @@ class EndsWatch:
         client, pause = await self._login.client(), _PAUSES[0]
         try:
             while True:
-                found = self._ends
+                before = found = self._ends
                 with suppress(TidingsError, TimeoutError):
                     async with asyncio.timeout(_PATIENCE):
-                        found = await ends_known_to(client)
-                pause = _PAUSES[0] if found != self._ends else min(2 * pause, _PAUSES[1])
-                if found != self._ends:
-                    self._ends = found
+                        found = self._ends = await ends_promised_to(client)
+                if found is not None and (before is None or found.ticks != before.ticks):
+                    pause = _PAUSES[0]
                     self._news.set()
+                else:
+                    pause = min(2 * pause, _PAUSES[1])
                 await asyncio.sleep(pause)
         finally:
             await client.close(within=1.0)
