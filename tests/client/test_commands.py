@@ -289,8 +289,8 @@ def test_durable_subscriptions_are_listed_paused_set_back_and_forgotten(
     listed = finished("durables", url=broker.url)
     assert listed.returncode == 0
     assert [line.split() for line in listed.stdout.splitlines()] == [
-        ["name", "home", "lag", "state", "filter", "cursor"],
-        ["desk", "paris", "1", "unread", "n", ">", "0", "paris:2"],
+        ["name", "owner", "home", "lag", "last", "seen", "state", "filter", "cursor"],
+        ["desk", "local", "paris", "1", "today", "active", "n", ">", "0", "paris:2"],
     ]
     assert listed.stderr == "1 durable subscription\n"
     back = finished("durables", "seek", "desk", "--since", "begin", url=broker.url)

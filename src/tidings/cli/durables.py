@@ -6,7 +6,7 @@ from tidings.cli.complaints import connection_told, counted, remark
 from tidings.client import Durable, Login
 from tidings.events import TidingsError
 
-_COLUMNS = ("name", "home", "lag", "state", "filter", "cursor")
+_COLUMNS = ("name", "owner", "home", "lag", "last seen", "state", "filter", "cursor")
 
 
 def show_durables(login: Login) -> int:
@@ -26,16 +26,17 @@ def show_durables(login: Login) -> int:
 
 
 def _row(durable: Durable) -> tuple[str, ...]:
-    filter_, lag = str(durable.filter), f"{durable.lag:,}"
-    return durable.name, durable.home, lag, _state(durable), filter_, durable.cursor
+    return (
+        *(durable.name, durable.owner, durable.home, f"{durable.lag:,}", _seen(durable)),
+        *("paused" if durable.is_paused else "active", str(durable.filter), durable.cursor),
+    )
 
 
-def _state(durable: Durable) -> str:
-    if durable.is_paused:
-        return "paused"
+def _seen(durable: Durable) -> str:
+    """When it was read last: its home counts the days on which it runs."""
     if durable.is_read:
-        return "read"
-    return f"unread, used {counted(durable.idle, 'day')} ago" if durable.idle else "unread"
+        return "now"
+    return f"{counted(durable.idle, 'day')} ago" if durable.idle else "today"
 
 
 def seek(name: str, since: str, login: Login) -> None:

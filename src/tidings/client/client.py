@@ -276,7 +276,9 @@ class Client(ClientState):
         asked = self._host.session.list_durables()
         await self._granted(asked, RequestRefused)
         assert asked.found is not None
-        return DurablesFound(tuple(map(described, asked.found.found)), asked.found.unasked)
+        owner = self._host.principal
+        found = tuple(described(held, owner) for held in asked.found.found)
+        return DurablesFound(found, asked.found.unasked)
 
     async def seek(self, durable: str, since: Beginning) -> None:
         """Set a durable subscription back or ahead, wherever it lives.

@@ -13,6 +13,8 @@ class Durable(NamedTuple):
     """A durable subscription, as the broker has it where it lives."""
 
     name: str
+    owner: str
+    """The principal who has it."""
     home: str
     """The broker where it lives."""
     filter: Filter
@@ -40,11 +42,12 @@ class DurablesFound(NamedTuple):
     """Brokers that may have more, and cannot be asked now."""
 
 
-def described(held: Held) -> Durable:
-    """What a broker has told of one."""
+def described(held: Held, owner: str) -> Durable:
+    """What a broker has told of one of this principal."""
     behind = {s: end - held.cursor.get(s, 0) for s, end in sorted(held.ends.items())}
     return Durable(
         held.name,
+        owner,
         held.home,
         held.filter,
         cursor_text(held.cursor),

@@ -39,9 +39,10 @@ def durables(
     """List your durable subscriptions; or set one back or ahead, pause or forget it.
 
     They live anywhere in the network: each at the broker where it was read last. Any broker can be
-    asked. The list says where each lives, what it hears, whether it is read, and how far it is: the
-    lag is how many ticks of all streams lie behind what was acknowledged; only some of them may
-    hold an event for it. The exit code is 1 if a broker that may have more cannot be asked.
+    asked. The list says whose each is, where it lives, when it was read last, what it hears, and
+    how far it is: the lag is how many ticks of all streams lie behind what was acknowledged; only
+    some of them may hold an event for it. The exit code is 1 if a broker that may have more cannot
+    be asked.
 
     \b
     Examples:
