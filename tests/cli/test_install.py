@@ -99,7 +99,7 @@ def test_it_publishes_to_a_broker_and_hears_it(installed: Path, tmp_path: Path) 
         code = (
             "import sys, tidings\n"
             "with tidings.connect_sync(sys.argv[1]) as client:\n"
-            "    print(client.publish({'n': 2}))\n"
+            "    print(client.publish({'n': 2}).number)\n"
         )
         assert run(str(installed / "python"), "-c", code, broker.url) == "1\n"
         arguments = ("subscribe", "n > 0", "--since", "begin", "--until", "now")

@@ -555,6 +555,7 @@ def mutated(draw):
 @example("x IN (X'00', TIMESTAMP '2026-01-01', 'a')")
 @example("a.timestamp 'x' = 5")
 @example("x = 5X'00'")
+@example("x NOT between 1.0 and0")
 def test_a_mutated_text_is_a_filter_or_raises_the_librarys_own_error(text):
     found = attempt(text)
     if isinstance(found, FilterError):

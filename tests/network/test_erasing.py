@@ -44,7 +44,7 @@ def bytes_of(network: Network, name: str) -> bytes:
 async def publish(network: Network, count: int) -> None:
     for name, broker in network.brokers.items():
         async with tidings.connect(broker.url, wait=PATIENCE) as client:
-            await client.publish_many(orders(count, name))
+            await client.publish_each(orders(count, name))
 
 
 async def history(url: str, count: int) -> list[dict[str, Any]]:
@@ -122,8 +122,9 @@ async def test_killed_in_the_middle_it_is_finished_when_it_is_back(
         await network.agreed()
         await publish(network, 30_000)
         async with tidings.connect(network["a"].url, wait=PATIENCE) as client:
-            erasing = asyncio.create_task(client.erase(WANTED))
-            await asyncio.sleep(0.3)
+            begun = asyncio.Event()
+            erasing = asyncio.create_task(client.erase(WANTED, told=lambda _: begun.set()))
+            await asyncio.wait_for(begun.wait(), PATIENCE)
             assert not erasing.done()
             network[victim].kill()
             await network.start([victim])
@@ -193,7 +194,7 @@ async def test_nobody_publishes_what_only_brokers_say(tmp_path: Path, name: str)
 async def test_what_an_erased_event_was_is_copied_to_nobody(tmp_path: Path) -> None:
     async with Network(tmp_path, [("a", "b")]) as network:
         async with tidings.connect(network["a"].url, wait=PATIENCE) as client:
-            await client.publish_many(orders(20, "a"))
+            await client.publish_each(orders(20, "a"))
             await client.erase(WANTED)
             rows = [piece async for piece in client.copy("a", upto=20)]
         records = [record for piece in rows for record in piece.records]

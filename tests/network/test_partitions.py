@@ -69,7 +69,7 @@ def test_a_reader_hears_nothing_again_that_was_heard_of_before_it_began(
             async with (
                 tidings.connect(network["a"].url, wait=PATIENCE) as client,
                 client.subscribe("EXISTS n") as live,
-                client.subscribe("EXISTS n", durable="desk") as durable,
+                client.subscribe("EXISTS n", durable="desk", home="here") as durable,
             ):
                 network["a"].kill()  # so that the client has to say where it was
                 await network["a"].start()

@@ -49,7 +49,7 @@ class Eraser:
     (True, False)
     >>> eraser.tombstone(order)
     Event(stream='paris', tick=17, notification=Notification({'tidings.erased': 'erase-1'}), \
-flood=False, time=9.0)
+flood=False, time=9.0, more=None)
     """
 
     def __init__(self, filter: Filter, id: str) -> None:

@@ -277,6 +277,8 @@ def _reader(operand: Operand, numbers: dict[int, int]) -> Callable[[list[str]], 
     """An operand as a function from the text's constants to a value or a list of values."""
     match operand:
         case Slot(at):
+            if at not in numbers:  # the grammar sees a constant in `and0`, where shapes see none
+                raise Problem("expected a space before this constant", at)
             number = numbers[at]
             return lambda constants: _value(constants[number], at)
         case List(at) if at in numbers:

@@ -172,6 +172,10 @@ class Guarantees:
             if at in durable.places or self._known(at, durable.name)[0]:
                 durable.is_wild = True
 
+    def is_older(self, at: str) -> bool:
+        """Whether a broker may have forgotten who has published there."""
+        return at in self._older
+
     # -- publishing ----------------------------------------------------------------------------
 
     def said(self, at: str, instance: str, numbered: dict[int, Notification]) -> None:
