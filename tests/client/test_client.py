@@ -748,8 +748,37 @@ def test_a_name_that_cannot_be_written_is_refused_at_once(
                 lambda: client.subscribe("TRUE", bulk=half).open(),
                 lambda: client.forget(half),
                 lambda: client.acknowledge(half, {}, owner="me"),
+                lambda: client.acknowledge("desk-7", {}, owner=half),
+                lambda: client.seek(half, since="begin"),
+                lambda: client.pause(half),
+                lambda: client.resume(half),
+                lambda: client.publish({"n": 1}, id=half),
+                lambda: client.publish_many([{"n": 1}], id=half),
+                lambda: client.erase("n = 1", reason=half),
             ):
                 with pytest.raises(tidings.TidingsError, match="half of a surrogate pair"):
-                    await asked()
+                    await asyncio.wait_for(asked(), 10)
+            assert (await client.publish({"n": 1})).tick == 1
+
+    run(main())
+
+
+def test_what_is_no_text_and_no_home_is_refused_at_once(broker: BrokerProcess, run: Run) -> None:
+    wrong: Any = 5
+
+    async def main() -> None:
+        async with tidings.connect(broker.url) as client:
+            for asked in (
+                lambda: client.subscribe("TRUE", durable=wrong).open(),
+                lambda: client.forget(wrong),
+                lambda: client.pause(wrong),
+                lambda: client.acknowledge("desk-7", {}, owner=wrong),
+                lambda: client.erase("n = 1", reason=wrong),
+            ):
+                with pytest.raises(tidings.TidingsError, match="is a text, not a int"):
+                    await asyncio.wait_for(asked(), 10)
+            with pytest.raises(tidings.TidingsError, match='home is "here" or left out'):
+                client.subscribe("TRUE", durable="desk-7", home=wrong)
+            assert (await client.publish({"n": 1})).tick == 1
 
     run(main())

@@ -385,3 +385,18 @@ def test_a_wrong_cloudevent_is_refused(members, reason):
 
 def test_without_specversion_a_time_is_just_text():
     assert Notification.from_json('{"time": "noon"}')["time"] == "noon"
+
+
+@pytest.mark.parametrize("key", [1, None, True, 1.5, (1,)])
+def test_a_name_in_an_object_in_a_list_is_a_string(key: object) -> None:
+    with pytest.raises(NotificationError, match=r"attribute 'legs': a name in an object is a str"):
+        Notification({"legs": [{key: "a", str(key): "b"}]})
+
+
+@pytest.mark.parametrize("depth", [101, 500, 3_000])
+def test_lists_that_are_too_deep_are_refused_with_the_limit(depth: int) -> None:
+    nested: object = 1
+    for _ in range(depth):
+        nested = [nested]
+    with pytest.raises(NotificationError, match="nested more than 100 deep"):
+        Notification({"a": nested})

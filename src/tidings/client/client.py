@@ -255,6 +255,7 @@ class Client(ClientState):
         """
         self._host.check()
         check_name("name of a durable subscription", durable)
+        check_name("owner", owner)
         asked = self._host.session.acknowledge(durable, dict(cursor), owner)
         await self._granted(asked, SubscriptionRefused)
 
@@ -287,6 +288,7 @@ class Client(ClientState):
         those that it names. Whoever reads it hears `SubscriptionRefused`, and subscribes again to
         go on there. What was acknowledged before does not count any more.
         """
+        check_name("name of a durable subscription", durable)
         found = beginning(timedelta() if since == "now" else since)
         if found is None:
             raise TidingsError('say where it is to go on: "now", "begin", a time or a cursor')
@@ -298,10 +300,12 @@ class Client(ClientState):
         Who reads it goes on doing so, and hears nothing; what was on its way still comes. It lasts
         over all connections and restarts, until `resume`.
         """
+        check_name("name of a durable subscription", durable)
         await self._adjusted(self._host.session.adjust(durable, is_paused=True))
 
     async def resume(self, durable: str) -> None:
         """Let a paused durable subscription go on behind what it was told."""
+        check_name("name of a durable subscription", durable)
         await self._adjusted(self._host.session.adjust(durable, is_paused=False))
 
     async def _adjusted(self, asked: DurableRequest) -> None:
@@ -364,6 +368,8 @@ class Client(ClientState):
             raise TidingsError("only a durable subscription has a filter that can be replaced")
         if home is not None and durable is None:
             raise TidingsError("only a durable subscription lives somewhere")
+        if home not in (None, "here"):
+            raise TidingsError(f'home is "here" or left out, not {home!r}')
         check_name("name of a durable subscription", durable)
         check_name("name of a bulk subscription", bulk)
         reading = Reading(
@@ -404,6 +410,7 @@ class Client(ClientState):
         `RequestRefused` if this principal may not erase.
         """
         self._host.check()
+        check_name("reason of an erasure", reason)
         id = f"erase-{secrets.token_hex(8)}"
         request = Erase(id, self._filter(filter), reason, dry_run)
         asked = self._host.session.erase(request)

@@ -16,6 +16,7 @@ from tidings.client.receipts import Receipt, Receipts, receipt_of
 from tidings.client.waiting import Many, One, OnRefused, Waiting
 from tidings.events import Notification, NotificationError
 from tidings.events.notification import BYTES
+from tidings.events.values import encodable
 from tidings.protocol.requests import FOR, LONGEST_ID
 
 Said: TypeAlias = Notification | Mapping[str, Any] | object
@@ -183,4 +184,4 @@ def checked(id: object) -> str:
     """An id, if it can be one."""
     if not isinstance(id, str) or not 0 < len(id) <= LONGEST_ID:
         raise NotificationError(f"an id is a text of 1 to {LONGEST_ID:,} characters", field="id")
-    return id
+    return encodable(id, "id")

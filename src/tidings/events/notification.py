@@ -370,7 +370,9 @@ def _untagged(value: Any, field: str) -> Any:
         return value
     try:
         return from_plain(value)
-    except (ValueError, RecursionError) as problem:
+    except RecursionError:
+        raise NotificationError(TOO_DEEP, field=field) from None
+    except ValueError as problem:
         raise NotificationError(str(problem), field=field) from None
 
 
@@ -382,12 +384,19 @@ def _as_json(value: Any, field: str) -> Any:
         if is_tagged(value):
             return dict(value)
         inner = f"{field}." if field else ""
-        return {str(key): _as_json(each, f"{inner}{key}") for key, each in value.items()}
+        return {_key(key, field): _as_json(each, f"{inner}{key}") for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [_as_json(each, field) for each in value]
     if isinstance(value, set | frozenset):
         return sorted((_as_json(each, field) for each in value), key=encode_json)
     return to_plain(canonical(value, field))
+
+
+def _key(key: object, field: str) -> str:
+    """A name of an object in a list. `str` of anything else could be the name of another value."""
+    if not isinstance(key, str):
+        raise NotificationError(f"a name in an object is a string, not {key!r}", field=field)
+    return str(key)
 
 
 def _as_cloud_event(published: Mapping[str, Any]) -> Mapping[str, Any]:
