@@ -400,3 +400,13 @@ def test_lists_that_are_too_deep_are_refused_with_the_limit(depth: int) -> None:
         nested = [nested]
     with pytest.raises(NotificationError, match="nested more than 100 deep"):
         Notification({"a": nested})
+
+
+def test_nanoseconds_are_compared_to_the_microsecond_and_kept_as_they_were_written():
+    text = '{"at":{"$time":"2026-11-15T12:00:00.123456789Z"}}'
+    found = Notification.from_json(text)
+    assert found["at"] == datetime(2026, 11, 15, 12, 0, 0, 123_456, tzinfo=UTC)
+    assert found.to_json() == text
+    event = '{"specversion":"1.0","id":"1","time":"2026-11-15T13:00:00.000000999+01:00"}'
+    assert Notification.from_json(event)["time"] == datetime(2026, 11, 15, 12, tzinfo=UTC)
+    assert Notification(json.loads(event)).to_json() == event

@@ -10,7 +10,7 @@ import base64
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
@@ -133,20 +133,22 @@ def to_plain(value: object) -> object:
     return value
 
 
-def from_plain(value: object) -> object:
+def from_plain(value: object, *, time: Callable[[str], datetime] = parse_time) -> object:
     """The value behind a tag; anything else as it is. `ValueError` if the tag is damaged.
+
+    `time` reads what is tagged as a time.
 
     >>> from_plain({"$bytes": "AQI="})
     b'\\x01\\x02'
     """
     if isinstance(value, list):
-        return [from_plain(v) for v in value]
+        return [from_plain(v, time=time) for v in value]
     if not isinstance(value, dict) or not is_tagged(value):
         return value
     ((tag, content),) = value.items()
     match tag, content:
         case "$time", str():
-            return parse_time(content)
+            return time(content)
         case "$bytes", str():
             return base64.b64decode(content, validate=True)
         case "$number", "Infinity" | "-Infinity":

@@ -369,7 +369,7 @@ def _untagged(value: Any, field: str) -> Any:
     if value.__class__ is not dict and value.__class__ is not list:
         return value
     try:
-        return from_plain(value)
+        return from_plain(value, time=cut_time)
     except RecursionError:
         raise NotificationError(TOO_DEEP, field=field) from None
     except ValueError as problem:

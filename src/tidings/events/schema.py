@@ -16,7 +16,7 @@ from tidings.events.intervals import AFTER, BEFORE, NUMBERS, Cut, Intervals
 from tidings.events.notification import Notification
 from tidings.events.strings import Types
 from tidings.events.toml import unreadable
-from tidings.events.values import NUMBER, TIME, domain_of, parse_time
+from tidings.events.values import NUMBER, TIME, cut_time, domain_of
 
 INTEGER: Final = "integer"
 _NAMED: Final = 3
@@ -129,7 +129,7 @@ class Schema:
             value = given.attributes.get(name)
             if kind == TIME and isinstance(value, str):
                 try:
-                    times[name] = parse_time(value)
+                    times[name] = cut_time(value)
                 except ValueError as problem:
                     raise SchemaError(f"attribute {name!r}: not a time: {problem}") from None
         content = given.body if times else given.content  # it says a string, not a time
