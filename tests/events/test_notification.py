@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tidings import Filter, Notification, NotificationError, TidingsError
@@ -264,6 +264,7 @@ def test_a_body_is_kept_only_where_attributes_do_not_say_it():
 
 @given(st.binary(), st.text("abc/", min_size=1), st.dictionaries(names, values, max_size=3))
 def test_bytes_are_heard_as_they_were_said(content, kind, beside):
+    assume("$body" not in beside)
     said = Notification.of_bytes(content, kind, beside)
     assert (said.body, said.value, said.content_type) == (content, content, kind)
     assert said.attributes == Notification(beside).attributes
@@ -410,3 +411,8 @@ def test_nanoseconds_are_compared_to_the_microsecond_and_kept_as_they_were_writt
     event = '{"specversion":"1.0","id":"1","time":"2026-11-15T13:00:00.000000999+01:00"}'
     assert Notification.from_json(event)["time"] == datetime(2026, 11, 15, 12, tzinfo=UTC)
     assert Notification(json.loads(event)).to_json() == event
+
+
+def test_an_attribute_beside_bytes_is_not_called_as_the_bytes_are_in_json() -> None:
+    with pytest.raises(NotificationError, match=r"attribute '\$body': beside a body of bytes"):
+        Notification.of_bytes(b"x", "a/b", {"$body": 1})

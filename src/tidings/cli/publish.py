@@ -64,7 +64,12 @@ def _single(
         found = content.read_bytes()
     except OSError as problem:
         raise TidingsError(f"cannot read {content}: {problem.strerror}") from None
-    return Notification.of_bytes(found, content_type or BYTES, said)
+    if said is not None and said.bytes_type is not None:
+        raise TidingsError(
+            "the event has bytes of its own under $body: leave out these or --content"
+        )
+    attributes = None if said is None else said.value
+    return Notification.of_bytes(found, content_type or BYTES, attributes)
 
 
 def _publish_stdin(client: PlainClient, rate: float | None, *, strict: bool, skip: int) -> int:

@@ -138,6 +138,9 @@ class Notification(Mapping[str, Any]):
             if value is PRESENT:
                 reason = "attributes beside a body of bytes are scalars and sets of them"
                 raise NotificationError(reason, field=name)
+        if _BODY in found.attributes:  # `to_json` could say only one of the two
+            reason = "beside a body of bytes, this name is where JSON says the bytes"
+            raise NotificationError(reason, field=_BODY)
         _check_type(content_type)
         found.content, found.bytes_type = bytes(content), content_type
         return found
