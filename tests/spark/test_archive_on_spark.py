@@ -143,7 +143,8 @@ def test_a_session_that_runs_is_used_and_a_stop_is_heeded(
 
 def test_what_cannot_be_sent_to_workers_is_refused_at_once(spark: Any, tmp_path: Path) -> None:
     lake, own = Lake(tmp_path / "lake"), ssl.create_default_context()
-    with pytest.raises(TidingsError, match=r"tls: an SSLContext cannot be sent .* name the file"):
+    reason = "tls: an SSLContext cannot be sent .* name files, as Certificates"
+    with pytest.raises(TidingsError, match=reason):
         archive("tidings+tls://localhost", lake, tls=own, spark=spark, until="live")
 
 

@@ -40,10 +40,11 @@ def url_of(named: dict[str, BrokerProcess]) -> str:
 
 
 def test_a_copy_waits_for_its_broker_and_asks_no_other(tmp_path: Path) -> None:
-    count = 150_000  # some pieces, so that it has to be asked again
+    # Far more than the pieces that are asked for ahead, so that it has to be asked again.
+    count, long = 150_000, "x" * 100
     with brokers(tmp_path, {"paris": "", "rome": ""}) as named:
         with tidings.connect_sync(named["paris"].url) as client:
-            client.publish_each({"n": n} for n in range(count))
+            client.publish_each({"n": n, "text": f"{n} {long}"} for n in range(count))
         broker = Login(url_of(named), timeout=1.0)
         reading = read_rows(Stretch("paris", 0, count, {}), broker, EVERYTHING)
         ticks = next(reading).ticks

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal, localcontext
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -21,9 +22,10 @@ from pyspark.sql.types import (
 )
 from pyspark.sql.variant_utils import VariantUtils
 
-from tidings.events import Notification, TidingsError
+from tidings.events import Notification, NotificationError, TidingsError
+from tidings.events.encoding import DEPTH
 from tidings.events.values import PRESENT, element_order, scalar
-from tidings.lakes.layout import Archived
+from tidings.lakes.layout import Archived, to_events
 from tidings.spark.format.rows import RowBatches
 from tidings.spark.format.variants import decode, encode, without_parts
 
@@ -104,20 +106,48 @@ def test_what_was_written_is_read_as_the_notification_had_it(said: Any) -> None:
         assert is_text or after["x"] == before["x"]
 
 
-def test_what_is_nested_too_deeply_for_readers_is_text() -> None:
-    deep: Any = ["x"]
-    for _ in range(300):
-        deep = [deep, {"a": 1}]
+def nested(depth: int) -> Any:
+    """Lists in lists, so deep."""
+    found: Any = ["x"]
+    for _ in range(depth - 1):
+        found = [found, {"a": 1}]
+    return found
+
+
+def test_the_deepest_that_can_be_published_is_no_text() -> None:
+    said = Notification({"x": nested(DEPTH - 1)})
+    found = decode(*encode(value_of(said)))
+    assert found == nested(DEPTH - 1)
+    assert Notification({"x": found}) == said
+    with pytest.raises(NotificationError, match="nested more than 100 deep"):
+        Notification({"x": nested(DEPTH)})
+
+
+def test_what_is_nested_deeper_than_can_be_published_is_text() -> None:
+    """A lake may have it from before there was a limit."""
+    deep = nested(300)
     found: Any = decode(*encode(deep))
-    for _ in range(200):
+    for level in range(DEPTH):
         found, other = found
-        assert other in ({"a": 1}, '{"a":1}')
-    assert json.loads(found) == json.loads("[" * 100 + '["x"]' + ',{"a":1}]' * 100)
-    maps = MapType(StringType(), VariantType())
-    rows = RowBatches(StructType().add("attributes", maps))
-    events: list[Any] = [Archived("paris", 1, NOON, Notification({"x": deep, "y": {"z": deep}}))]
+        assert other == ({"a": 1} if level < DEPTH - 1 else '{"a":1}')
+    assert json.loads(found) == nested(300 - DEPTH)
+    body = json.dumps({"x": deep, "y": {"z": deep}})
+    columns = {"stream": ["paris"], "tick": [1], "time": pa.array([NOON]), "body": [body]}
+    present = {f"{name}$present": [True] for name in ("x", "y", "y.z")}
+    events: list[Any] = [*to_events(pa.table(columns | present))]
+    rows = RowBatches(StructType().add("attributes", MapType(StringType(), VariantType())))
     (row,) = rows.batch(events).to_pylist()
     assert [name for name, _ in row["attributes"]] == ["x", "y", "y.z"]
+    values = {name: decode(**variant) for name, variant in row["attributes"]}
+    assert values["x"] == values["y.z"] == decode(*encode(deep))
+
+
+def test_a_variant_of_another_that_is_nested_too_deeply_is_refused() -> None:
+    written = VariantVal.parseJson("[" * DEPTH + "]" * DEPTH)
+    decode(written.value, written.metadata)
+    written = VariantVal.parseJson("[" * (DEPTH + 1) + "]" * (DEPTH + 1))
+    with pytest.raises(TidingsError, match="a variant is nested more than 100 deep"):
+        decode(written.value, written.metadata)
 
 
 @given(JSON)

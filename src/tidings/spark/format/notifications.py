@@ -15,7 +15,8 @@ touches a broker or a disk.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql.types import (
@@ -59,6 +60,7 @@ _ORIGIN: Final = ("id", "stream", "tick", "time")
 _WHOLE: Final = {BODY: StringType, CONTENT: BinaryType, CONTENT_TYPE: StringType}
 """Columns that say what was published, and their types."""
 _OWN: Final = frozenset([_ATTRIBUTES, *_ORIGIN, *_WHOLE])
+_Shape: TypeAlias = Callable[[Any], Any]
 
 
 class Notifications:
@@ -164,19 +166,35 @@ def _put(whole: dict[str, Any], name: str, value: Any) -> None:
     whole[name] = value
 
 
-def _shape(kind: DataType) -> Callable[[Any], Any]:
-    """How a value that Arrow gives is one of JSON: fields of structs that are null are left out."""
+def _shape(kind: DataType) -> _Shape:
+    """How a value that Arrow gives is one of JSON: fields of structs that are null are left out.
+
+    No closure: pickled, it goes where rows are written.
+    """
     match kind:
         case StructType():
-            fields = [(field.name, _shape(field.dataType)) for field in kind]
-            return lambda v: {n: shape(v[n]) for n, shape in fields if v[n] is not None}
+            return partial(_object, [(field.name, _shape(field.dataType)) for field in kind])
         case ArrayType():
-            each = _shape(kind.elementType)
-            return lambda v: [None if e is None else each(e) for e in v]
+            return partial(_list, _shape(kind.elementType))
         case MapType() if not is_variants(kind):
-            of = _shape(kind.valueType)
-            return lambda v: {n: None if e is None else of(e) for n, e in v.items()}
-    return lambda v: v
+            return partial(_map, _shape(kind.valueType))
+    return _as_it_is
+
+
+def _object(fields: Iterable[tuple[str, _Shape]], value: dict[str, Any]) -> dict[str, Any]:
+    return {name: shape(value[name]) for name, shape in fields if value[name] is not None}
+
+
+def _list(shape: _Shape, value: list[Any]) -> list[Any]:
+    return [None if each is None else shape(each) for each in value]
+
+
+def _map(shape: _Shape, value: dict[str, Any]) -> dict[str, Any]:
+    return {name: None if each is None else shape(each) for name, each in value.items()}
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
 
 
 def _rows(batch: pa.RecordBatch) -> Iterator[tuple[dict[str, Any], str]]:

@@ -22,7 +22,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from tidings.events import Notification, NotificationError, TidingsError
-from tidings.events.encoding import encode_json
+from tidings.events.encoding import DEPTH, TOO_DEEP, encode_json
 from tidings.events.values import (
     EPOCH,
     PRESENT,
@@ -48,8 +48,6 @@ _MOST: Final = 10**38
 """A decimal is smaller."""
 _NO_NAMES: Final = b"\x01\x00\x00"
 """The metadata of a variant, which are the names that occur in it: version 1, none."""
-_DEEPEST: Final = 200
-"""Levels of nesting, at most. Readers and writers recurse, and Python's stack is not endless."""
 
 
 # -- writing -----------------------------------------------------------------------------------
@@ -153,11 +151,14 @@ def _set(value: Any) -> bytes:
 
 
 def _json(value: Any) -> bytes:
-    return _nested(value, {name: n for n, name in enumerate(_names_in(value))}, _DEEPEST)
+    return _nested(value, {name: n for n, name in enumerate(_names_in(value))}, DEPTH)
 
 
 def _nested(value: Any, places: dict[str, int], room: int) -> bytes:
-    """What is nested; what is nested deeper than there is room for is text."""
+    """What is nested; what is nested deeper than there is room for is text.
+
+    Nobody can publish such a thing, but a lake may have it: its bodies are not looked at again.
+    """
     if value.__class__ is not list and value.__class__ is not dict:
         return _ENCODE[value.__class__](value)
     if room == 0:
@@ -252,7 +253,7 @@ def decode(value: bytes, metadata: bytes) -> object:
     or else the nearest float. `TidingsError` if it is a variant of another kind, a time that Python
     does not have, or nested too deeply.
     """
-    return _decode(value, 0, metadata, _DEEPEST)
+    return _decode(value, 0, metadata, DEPTH)
 
 
 def records(maps: pa.MapArray) -> list[dict[str, object]]:
@@ -282,12 +283,12 @@ def without_parts(attributes: dict[str, object]) -> dict[str, object]:
 
 def _decode(value: bytes, at: int, names: bytes, room: int) -> object:
     """What begins here; it may be nested so deep."""
-    if room < 0:
-        raise TidingsError(f"a variant is nested more than {_DEEPEST} deep")
     basic, kind = value[at] & 3, value[at] >> 2
     at += 1
     if basic == _SHORT:
         return value[at : at + kind].decode()
+    if basic and not room:
+        raise TidingsError(f"a variant is {TOO_DEEP}")
     if basic == _OBJECT:
         return _decode_object(value, at, kind, names, room - 1)
     if basic == _ARRAY:
