@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.matching.strategies import PROBES
@@ -34,16 +34,17 @@ def test_a_name_belongs_to_one_principal(one: str, other: str, name: str, its: s
 
 
 @given(st.sampled_from(PROBES), st.frozensets(NAMES, min_size=1, max_size=4), NAMES)
+@example(Notification({"x": [{"a": 1}]}), frozenset(["a", "aa"]), "a")
 def test_who_is_told_of_a_copy_sees_nobody_else(
     said: Notification, names: frozenset[str], name: str
 ) -> None:
-    copy = Notification({**said, FOR: names})
+    copy = Notification({**said.said(), FOR: names})
     read = RecordDecoder().notification(pack_notification(copy))  # as it comes from a log
     for each in (copy, read):
         told = as_told(each, name)
         assert (told is not None) == (name in names) == copies_for(name).matches(each)
         if told is not None:
-            assert told == Notification({**said, FOR: {name}})
+            assert told == Notification({**said.said(), FOR: {name}})
             assert RecordDecoder().notification(pack_notification(told)) == told
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Final
 
 from tidings.events import Filter, Notification
+from tidings.events.encoding import encode_json
 from tidings.events.phrases import literal
 from tidings.protocol import requests
 
@@ -80,4 +81,7 @@ def as_told(copy: Notification, name: str) -> Notification | None:
     if len(names) == 1:
         return copy
     attributes = {**copy.attributes, FOR: frozenset([name])}
-    return Notification.of_canonical(attributes, copy.content, copy.bytes_type)
+    content = copy.content
+    if content is not None and copy.bytes_type is None and FOR in (said := copy.value):
+        content = encode_json({**said, FOR: [name]}).encode()  # the body, too, says for whom it is
+    return Notification.of_canonical(attributes, content, copy.bytes_type)
