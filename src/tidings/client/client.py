@@ -164,12 +164,13 @@ class Client(ClientState):
         it was not taken, `OutcomeUnknown` that it may be kept or not. If this call is cancelled,
         the notification may be published or not.
 
-        What has an `id` is kept once for each principal, whichever of its clients publishes it,
-        and however often: the receipt is that of the first time. So is a CloudEvent, which has its
-        `source` and `id`. Brokers remember an id for 24 hours, or until the principal has used a
-        million others. With several addresses in the URL, it is sent to the next broker if one
-        has not answered; that asks the first, and refuses it for now (`PublishRefusedForNow`)
-        if it cannot. With `maybe_twice` it keeps it all the same, and the receipt says so.
+        What has an `id` is kept once for each principal at a broker, whichever of its clients
+        publishes it, and however often: the receipt is that of the first time. So is a CloudEvent,
+        which has its `source` and `id`. Brokers remember an id for 24 hours, or until the principal
+        has used a million others. With several addresses in the URL, it is sent to the next broker
+        if one has not answered; that asks the first, and refuses it for now
+        (`PublishRefusedForNow`) if it cannot. With `maybe_twice` it keeps it all the same, and the
+        receipt says so.
         """
         notification = saying(said, content_type, attributes)
         return await self._publisher.publish(notification, id, maybe_twice=maybe_twice)
